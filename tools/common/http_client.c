@@ -305,7 +305,7 @@ bool lc_reply_ok(const struct lc_reply *r)
     return r->status >= 200 && r->status < 300;
 }
 
-struct lc_json *lc_reply_json(const struct lc_reply *r)
+struct json_t *lc_reply_json(const struct lc_reply *r)
 {
     char why[LC_WHY];
     return lc_json_parse(r->body.data, r->body.n, why);
@@ -313,7 +313,7 @@ struct lc_json *lc_reply_json(const struct lc_reply *r)
 
 /* The faults of a problem document: "; /user: expected a string". At most eight: after them a reader has seen the
  * pattern. */
-static void explain_errors(const struct lc_json *errors, struct lc_text *out)
+static void explain_errors(const struct json_t *errors, struct lc_text *out)
 {
     for (size_t i = 0; i < lc_json_length(errors) && i < 8; i++) {
         const char *pointer = lc_json_text(lc_json_at(errors, i), "pointer");
@@ -331,7 +331,7 @@ void lc_reply_explain(const struct lc_reply *r, struct lc_text *out)
         lc_text_puts(out, r->why);
         return;
     }
-    struct lc_json *doc = lc_reply_json(r);
+    struct json_t *doc = lc_reply_json(r);
     const char *detail = lc_json_text(doc, "detail");
     if (detail == NULL)
         detail = lc_json_text(doc, "title");
@@ -360,7 +360,7 @@ int lc_reply_print(const struct lc_session *s, const struct lc_reply *r, const c
         return lc_reply_fail(r, what);
     if (r->body.n == 0)
         return 0;
-    struct lc_json *doc = s->is_json ? NULL : lc_reply_json(r);
+    struct json_t *doc = s->is_json ? NULL : lc_reply_json(r);
     lc_json_write(doc, true, &pretty);
     if (!s->is_json)
         lc_text_shown(&shown, doc != NULL ? pretty.data : r->body.data, true);

@@ -52,8 +52,8 @@ void lc_client_watch(struct lc_client *c, void (*watch)(void *arg, double n_sent
 /* From now on requests take as long as they take. */
 void lc_client_be_patient(struct lc_client *c);
 
-bool lc_reply_ok(const struct lc_reply *r);              /* a 2xx status */
-struct lc_json *lc_reply_json(const struct lc_reply *r); /* its body, to be freed; NULL when that is no JSON */
+bool lc_reply_ok(const struct lc_reply *r);             /* a 2xx status */
+struct json_t *lc_reply_json(const struct lc_reply *r); /* its body, to be freed; NULL when that is no JSON */
 
 /* One plain sentence about a failed request, with the faults a problem document names. */
 void lc_reply_explain(const struct lc_reply *r, struct lc_text *out);

@@ -1,5 +1,5 @@
-/* Owner of jansson in the client. struct lc_json is json_t by another name: the cast happens here and nowhere
- * else, so that no command depends on the library.
+/* Owner of jansson in the client: no command depends on the library. Its readers take NULL, and what is of another type
+ * than asked for, for "absent".
  *
  * Numerical note: reals are written with 17 digits, which read back bit for bit; integers keep their digits.
  *
@@ -15,107 +15,93 @@
 #include <stdio.h>
 #include <string.h>
 
-/* To jansson ... Both casts change nothing but the name of the type. */
-static const json_t *in(const struct lc_json *v)
-{
-    return (const json_t *)v;
-}
-
-/* ... and back. */
-static const struct lc_json *out_of(const json_t *v)
-{
-    return (const struct lc_json *)v;
-}
-
 /* DECODE_ANY: a --set value may be a bare number. Trailing text is refused by jansson's default; duplicate keys by the
  * flag, as the server does. */
-static struct lc_json *parse(const char *text, size_t n, size_t flags, char *why)
+static json_t *parse(const char *text, size_t n, size_t flags, char *why)
 {
     json_error_t err;
     json_t *v = json_loadb(text, n, flags | JSON_DECODE_ANY, &err);
     if (v == NULL)
         snprintf(why, LC_WHY, "line %d, column %d: %.160s", err.line, err.column, err.text);
-    return (struct lc_json *)v;
+    return v;
 }
 
-struct lc_json *lc_json_parse(const char *text, size_t n, char *why)
+json_t *lc_json_parse(const char *text, size_t n, char *why)
 {
     return parse(text, n, JSON_REJECT_DUPLICATES, why);
 }
 
-struct lc_json *lc_json_parse_loosely(const char *text, size_t n, char *why)
+json_t *lc_json_parse_loosely(const char *text, size_t n, char *why)
 {
     return parse(text, n, 0, why);
 }
 
-struct lc_json *lc_json_object(void)
+json_t *lc_json_object(void)
 {
     json_t *v = json_object();
     if (v == NULL)
         lc_out_of_memory(1, sizeof *v);
-    return (struct lc_json *)v;
+    return v;
 }
 
-void lc_json_free(struct lc_json *root)
+void lc_json_free(json_t *root)
 {
     json_decref((json_t *)root);
 }
 
 /* --- readers ---------------------------------------------------------------------------------------- */
 
-const struct lc_json *lc_json_get(const struct lc_json *v, const char *key)
+const json_t *lc_json_get(const json_t *v, const char *key)
 {
-    return v != NULL ? out_of(json_object_get(in(v), key)) : NULL;
+    return json_object_get(v, key);
 }
 
-const struct lc_json *lc_json_at(const struct lc_json *v, size_t i)
+const json_t *lc_json_at(const json_t *v, size_t i)
 {
-    return v != NULL ? out_of(json_array_get(in(v), i)) : NULL;
+    return json_array_get(v, i);
 }
 
-size_t lc_json_length(const struct lc_json *v)
+size_t lc_json_length(const json_t *v)
 {
-    if (v == NULL)
-        return 0;
-    return json_is_array(in(v)) ? json_array_size(in(v)) : json_object_size(in(v));
+    return json_is_array(v) ? json_array_size(v) : json_object_size(v);
 }
 
-bool lc_json_is_array(const struct lc_json *v)
+bool lc_json_is_array(const json_t *v)
 {
-    return v != NULL && json_is_array(in(v));
+    return json_is_array(v);
 }
 
-bool lc_json_is_object(const struct lc_json *v)
+bool lc_json_is_object(const json_t *v)
 {
-    return v != NULL && json_is_object(in(v));
+    return json_is_object(v);
 }
 
 /* UTF-8, NUL-terminated; a string with an escaped NUL in it was refused by the parser. */
-const char *lc_json_string(const struct lc_json *v)
+const char *lc_json_string(const json_t *v)
 {
-    return v != NULL ? json_string_value(in(v)) : NULL;
+    return json_string_value(v);
 }
 
 /* Integers and reals alike; integers beyond 2^53 are rounded. *out is kept when it is no number. */
-bool lc_json_number(const struct lc_json *v, double *out)
+bool lc_json_number(const json_t *v, double *out)
 {
-    if (v == NULL || !json_is_number(in(v)))
+    if (!json_is_number(v))
         return false;
-    *out = json_number_value(in(v));
+    *out = json_number_value(v);
     return true;
 }
 
-bool lc_json_is_true(const struct lc_json *v)
+bool lc_json_is_true(const json_t *v)
 {
-    return v != NULL && json_is_true(in(v));
+    return json_is_true(v);
 }
 
-const char *lc_json_text(const struct lc_json *v, const char *key)
+const char *lc_json_text(const json_t *v, const char *key)
 {
     return lc_json_string(lc_json_get(v, key));
 }
 
-double lc_json_real(const struct lc_json *v, const char *key)
+double lc_json_real(const json_t *v, const char *key)
 {
     double out = 0;
     (void)lc_json_number(lc_json_get(v, key), &out);
@@ -123,7 +109,7 @@ double lc_json_real(const struct lc_json *v, const char *key)
 }
 
 /* The visitor must not change the object. What it returns, if not 0, ends the walk and is handed on. */
-int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, const struct lc_json *item), void *arg)
+int lc_json_each(const json_t *v, int (*fn)(void *arg, const char *key, const json_t *item), void *arg)
 {
     const char *key;
     json_t *item;
@@ -133,7 +119,7 @@ int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, 
     /* the iterator wants a mutable object although it only reads; keys come in the order of insertion */
     json_object_foreach((json_t *)(uintptr_t)v, key, item)
     {
-        rc = fn(arg, key, out_of(item));
+        rc = fn(arg, key, item);
         if (rc != 0)
             return rc;
     }
@@ -150,11 +136,11 @@ static int append(const char *buffer, size_t size, void *arg)
 }
 
 /* Members come in the order in which they were read or set. */
-void lc_json_write(const struct lc_json *v, bool is_pretty, struct lc_text *out)
+void lc_json_write(const json_t *v, bool is_pretty, struct lc_text *out)
 {
     size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(17) | (is_pretty ? JSON_INDENT(2) : JSON_COMPACT);
     if (v != NULL)
-        json_dump_callback(in(v), append, out, flags);
+        json_dump_callback(v, append, out, flags);
 }
 
 /* "0.5" is a number, "true" a truth value, "lk-gp-ucb" no JSON and hence a string. NULL only when the text is no UTF-8,
@@ -190,7 +176,7 @@ static json_t *descend(json_t *at, const char *path, const char **name, char *wh
 }
 
 /* An existing member is replaced. Names with a dot in them cannot be reached. */
-int lc_json_set(struct lc_json *root, const char *path, const char *value, char *why)
+int lc_json_set(json_t *root, const char *path, const char *value, char *why)
 {
     const char *name = NULL;
     if (!lc_json_is_object(root)) {

@@ -8,35 +8,35 @@
 
 #include "common/text.h"
 
-struct lc_json; /* a JSON value */
+struct json_t; /* a JSON value: jansson's own, of which nobody but json.c needs to know more */
 
 /* Parses one value; duplicate keys and trailing text are refused. NULL with `why` = "line 3: ...". */
-struct lc_json *lc_json_parse(const char *text, size_t n, char *why);
+struct json_t *lc_json_parse(const char *text, size_t n, char *why);
 /* The same for files of others: of a key that stands twice the last value counts. */
-struct lc_json *lc_json_parse_loosely(const char *text, size_t n, char *why);
-struct lc_json *lc_json_object(void);
-void lc_json_free(struct lc_json *root);
+struct json_t *lc_json_parse_loosely(const char *text, size_t n, char *why);
+struct json_t *lc_json_object(void);
+void lc_json_free(struct json_t *root);
 
 /* Every reader takes NULL for "absent" and then answers absent, so that paths can be chained. */
-const struct lc_json *lc_json_get(const struct lc_json *v, const char *key);
-const struct lc_json *lc_json_at(const struct lc_json *v, size_t i);
-size_t lc_json_length(const struct lc_json *v); /* items of an array, members of an object; else 0 */
-bool lc_json_is_array(const struct lc_json *v);
-bool lc_json_is_object(const struct lc_json *v);
-const char *lc_json_string(const struct lc_json *v); /* NULL when it is no string */
-bool lc_json_number(const struct lc_json *v, double *out);
-bool lc_json_is_true(const struct lc_json *v);
-const char *lc_json_text(const struct lc_json *v, const char *key); /* a member's string, or NULL */
-double lc_json_real(const struct lc_json *v, const char *key);      /* a member's number, or 0 */
+const struct json_t *lc_json_get(const struct json_t *v, const char *key);
+const struct json_t *lc_json_at(const struct json_t *v, size_t i);
+size_t lc_json_length(const struct json_t *v); /* items of an array, members of an object; else 0 */
+bool lc_json_is_array(const struct json_t *v);
+bool lc_json_is_object(const struct json_t *v);
+const char *lc_json_string(const struct json_t *v); /* NULL when it is no string */
+bool lc_json_number(const struct json_t *v, double *out);
+bool lc_json_is_true(const struct json_t *v);
+const char *lc_json_text(const struct json_t *v, const char *key); /* a member's string, or NULL */
+double lc_json_real(const struct json_t *v, const char *key);      /* a member's number, or 0 */
 
 /* Calls fn for each member in the order of the text; stops when fn returns nonzero and returns that. */
-int lc_json_each(const struct lc_json *v, int (*fn)(void *arg, const char *key, const struct lc_json *item), void *arg);
+int lc_json_each(const struct json_t *v, int (*fn)(void *arg, const char *key, const struct json_t *item), void *arg);
 
 /* Appends the value as text: compact, or indented by two. */
-void lc_json_write(const struct lc_json *v, bool is_pretty, struct lc_text *out);
+void lc_json_write(const struct json_t *v, bool is_pretty, struct lc_text *out);
 
 /* Sets the member at a dotted path ("user_kernel.rho") of an object, making objects on the way. `value` is read as JSON
  * when it is JSON, else as a string. 0, or -1 with `why`. */
-int lc_json_set(struct lc_json *root, const char *path, const char *value, char *why);
+int lc_json_set(struct json_t *root, const char *path, const char *value, char *why);
 
 #endif

@@ -35,8 +35,8 @@ struct watched {
 static bool show_stage(struct watched *w)
 {
     const struct lc_reply *r = lc_client_get(w->asking, w->path);
-    struct lc_json *doc = lc_reply_ok(r) ? lc_reply_json(r) : NULL;
-    const struct lc_json *graph = lc_json_get(doc, "graph");
+    struct json_t *doc = lc_reply_ok(r) ? lc_reply_json(r) : NULL;
+    const struct json_t *graph = lc_json_get(doc, "graph");
     const char *stage = lc_json_text(graph, "stage");
     double progress = 0;
     if (stage != NULL && lc_json_number(lc_json_get(graph, "progress"), &progress))

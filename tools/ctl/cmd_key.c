@@ -41,7 +41,7 @@ static void put_roles(const char *roles, struct lc_text *body)
 /* The key for a script, a sentence for its reader. 0, or 1 when the answer has no key. */
 static int print_made(const struct lc_session *s, const struct lc_reply *r)
 {
-    struct lc_json *doc = lc_reply_json(r);
+    struct json_t *doc = lc_reply_json(r);
     const char *key = lc_json_text(doc, "key"), *id = lc_json_text(doc, "id");
     int status = 0;
     if (key != NULL && id != NULL) {
@@ -73,15 +73,15 @@ static int create_key(const struct lc_session *s, const struct key_options *o, c
     return status;
 }
 
-static const char *shown(const struct lc_json *key, const char *member)
+static const char *shown(const struct json_t *key, const char *member)
 {
     const char *text = lc_json_text(key, member);
     return text != NULL ? text : "-";
 }
 
-static void print_row(const struct lc_json *key)
+static void print_row(const struct json_t *key)
 {
-    const struct lc_json *roles = lc_json_get(key, "roles");
+    const struct json_t *roles = lc_json_get(key, "roles");
     struct lc_text names = {0};
     for (size_t i = 0; i < lc_json_length(roles); i++)
         lc_text_printf(&names, "%s%s", i > 0 ? "," : "", lc_json_string(lc_json_at(roles, i)));

@@ -33,7 +33,7 @@ static int print_line(struct tail *t, const char *line, size_t n)
 {
     char why[LC_WHY];
     double seq = 0.0;
-    struct lc_json *doc = lc_json_parse(line, n, why);
+    struct json_t *doc = lc_json_parse(line, n, why);
     if (doc == NULL || !lc_json_number(lc_json_get(doc, "seq"), &seq)) {
         lc_fail("events: a line without a sequence number after %llu", t->after);
         lc_json_free(doc);

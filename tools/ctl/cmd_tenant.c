@@ -32,7 +32,7 @@ struct job {
 
 /* Applies "path=value"; 0 or 1 (printed). Values may hold "="; one is JSON where it parses as JSON (json.c), so quotes
  * are needed for a string like "1". */
-static int apply_set(struct lc_json *config, const char *item)
+static int apply_set(struct json_t *config, const char *item)
 {
     char path[256], why[LC_WHY];
     const char *eq = strchr(item, '=');
@@ -43,7 +43,7 @@ static int apply_set(struct lc_json *config, const char *item)
 }
 
 /* With every --set, as a body. Frees the configuration; NULL: its fault was printed. 0 or 1. */
-static int write_config(const struct job *j, struct lc_json *config, bool has_version, struct lc_text *body)
+static int write_config(const struct job *j, struct json_t *config, bool has_version, struct lc_text *body)
 {
     char why[LC_WHY];
     int status = config == NULL ? 1 : 0;
@@ -59,15 +59,15 @@ static int write_config(const struct job *j, struct lc_json *config, bool has_ve
 
 /* The configuration in force, copied out of the tenant's view. NULL after a printed error. A change by somebody else
  * between this GET and the PUT behind it is overwritten. */
-static struct lc_json *config_in_force(const struct job *j)
+static struct json_t *config_in_force(const struct job *j)
 {
     char why[LC_WHY];
     struct lc_text text = {0};
-    struct lc_json *config = NULL;
+    struct json_t *config = NULL;
     struct lc_client *c = lc_client_new(j->session, NULL);
     const struct lc_reply *r = lc_client_get(c, j->path);
     if (lc_reply_ok(r)) {
-        struct lc_json *view = lc_reply_json(r);
+        struct json_t *view = lc_reply_json(r);
         lc_json_write(lc_json_get(view, "configuration"), false, &text);
         lc_json_free(view);
         config = text.n > 0 ? lc_json_parse(text.data, text.n, why) : NULL;
@@ -83,9 +83,9 @@ static struct lc_json *config_in_force(const struct job *j)
 
 static int make_put(const struct job *j, struct lc_text *body)
 {
-    struct lc_json *config = j->word != NULL ? lc_json_from_file(j->word)
-                             : j->o->keeps   ? config_in_force(j)
-                                             : lc_json_object();
+    struct json_t *config = j->word != NULL ? lc_json_from_file(j->word)
+                            : j->o->keeps   ? config_in_force(j)
+                                            : lc_json_object();
     return write_config(j, config, false, body);
 }
 
@@ -93,7 +93,7 @@ static int make_put(const struct job *j, struct lc_text *body)
 static int make_patch(const struct job *j, struct lc_text *body)
 {
     char why[LC_WHY];
-    struct lc_json *patch = NULL;
+    struct json_t *patch = NULL;
     if (j->word == NULL)
         patch = lc_json_object();
     else if (j->word[strspn(j->word, " \t\r\n")] != '{')
@@ -160,7 +160,7 @@ static int run_verb(const struct lc_session *s, const struct tenant_options *o, 
 
 /* Numbers are counts. Of a tenant that is not in memory there is its state to show, and the reason of one that cannot
  * be opened. */
-static void print_row(const struct lc_json *t)
+static void print_row(const struct json_t *t)
 {
     const char *name = lc_json_text(t, "name");
     const char *algorithm = lc_json_text(t, "algorithm");

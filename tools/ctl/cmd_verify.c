@@ -11,7 +11,7 @@ static int print_answer(const struct lc_session *s, const char *name, const stru
 {
     if (!lc_reply_ok(r))
         return lc_reply_fail(r, name);
-    struct lc_json *doc = lc_reply_json(r);
+    struct json_t *doc = lc_reply_json(r);
     const bool is_equal = lc_json_is_true(lc_json_get(doc, "equal"));
     const char *digest = lc_json_text(doc, "digest");
     const char *folded = lc_json_text(doc, "folded_digest");
@@ -45,8 +45,8 @@ static int verify_all(const struct lc_session *s, struct lc_client *c)
     const struct lc_reply *r = lc_client_get(c, "/tenants");
     if (!lc_reply_ok(r))
         return lc_reply_fail(r, "list of tenants");
-    struct lc_json *doc = lc_reply_json(r);
-    const struct lc_json *rows = lc_json_get(doc, "tenants");
+    struct json_t *doc = lc_reply_json(r);
+    const struct json_t *rows = lc_json_get(doc, "tenants");
     for (size_t i = 0; i < lc_json_length(rows); i++) {
         const char *name = lc_json_text(lc_json_at(rows, i), "name");
         status |= name != NULL ? verify_one(s, c, name) : 1;

@@ -44,10 +44,10 @@ int lc_shadow_replay(const struct lc_session *s, const struct lc_shadow_options 
 /* A list of the server as a table for people: `header`, then `print` for each item of the answer's member. With --json
  * the answer as it is. The exit status; `what` names the request in errors. */
 int lc_list(const struct lc_session *s, const char *path, const char *what, const char *member, const char *header,
-            void (*print)(const struct lc_json *item));
+            void (*print)(const struct json_t *item));
 
 /* The JSON in a file; NULL after a printed error. To be freed. */
-struct lc_json *lc_json_from_file(const char *file);
+struct json_t *lc_json_from_file(const char *file);
 
 /* Content type by the file's name: JSON (.json), NDJSON (.ndjson, .jsonl), else NULL. */
 const char *lc_type_of(const char *file);

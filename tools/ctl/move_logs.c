@@ -34,8 +34,8 @@ int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct l
     lc_text_close(&path);
     if (status != 0)
         return status;
-    struct lc_json *view = lc_reply_json(r);
-    const struct lc_json *configuration = lc_json_get(view, "configuration");
+    struct json_t *view = lc_reply_json(r);
+    const struct json_t *configuration = lc_json_get(view, "configuration");
     if (!lc_json_number(lc_json_get(configuration, "context_dim"), &context) ||
         !lc_json_number(lc_json_get(configuration, "arm_dim"), &arm))
         status = lc_fail("the server does not tell the tenant's dimensions");

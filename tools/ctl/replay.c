@@ -100,7 +100,7 @@ static void earn(struct worker *w, double reward)
 static void tell_reward(struct worker *w, const struct lc_task *task, const struct lc_reply *r)
 {
     uint64_t now = lc_now_ns();
-    struct lc_json *answer = lc_reply_json(r);
+    struct json_t *answer = lc_reply_json(r);
     const char *arm = lc_json_text(answer, "arm");
     const char *decision = lc_json_text(answer, "decision");
     if (arm == NULL || decision == NULL) {
@@ -124,7 +124,7 @@ static double reward_of(const struct lc_task *task)
 {
     char why[LC_WHY];
     double reward = NAN;
-    struct lc_json *body = lc_json_parse(task->body.data, task->body.n, why);
+    struct json_t *body = lc_json_parse(task->body.data, task->body.n, why);
     (void)lc_json_number(lc_json_get(body, "reward"), &reward);
     lc_json_free(body);
     return reward;

@@ -117,7 +117,7 @@ void lc_task_close(struct lc_task *task)
 /* --- bodies ----------------------------------------------------------------------------------------- */
 
 /* Left out when absent. */
-static void put_member(struct lc_text *out, const char *name, const struct lc_json *v)
+static void put_member(struct lc_text *out, const char *name, const struct json_t *v)
 {
     if (v == NULL)
         return;
@@ -126,14 +126,14 @@ static void put_member(struct lc_text *out, const char *name, const struct lc_js
 }
 
 /* A context of dimension 0 is left out of bodies, whether the log spells it [] or null. */
-static void put_context(struct lc_text *out, const struct lc_json *v)
+static void put_context(struct lc_text *out, const struct json_t *v)
 {
     if (lc_json_is_array(v) && lc_json_length(v) > 0)
         put_member(out, "context", v);
 }
 
 /* The names of a rewards object, as candidates. Callback of lc_json_each, in the order of the text. */
-static int put_key(void *arg, const char *key, const struct lc_json *item)
+static int put_key(void *arg, const char *key, const struct json_t *item)
 {
     struct lc_text *out = arg;
     (void)item;
@@ -147,7 +147,7 @@ static int put_key(void *arg, const char *key, const struct lc_json *item)
  * asked for, hangs on the line's number alone, so a repeated run repeats its decisions. */
 static int select_task(struct lc_source *s, struct lc_task *task)
 {
-    const struct lc_json *doc = task->doc, *rewards = lc_json_get(doc, "rewards");
+    const struct json_t *doc = task->doc, *rewards = lc_json_get(doc, "rewards");
     if (!lc_json_is_object(rewards))
         return fail(s, "\"rewards\" is an object {arm: value}");
     task->kind = LC_TASK_SELECT;
@@ -170,7 +170,7 @@ static int select_task(struct lc_source *s, struct lc_task *task)
 
 /* arm may be an id, or an object {"id","features"}, in which a null features is left out. An arm that is an object
  * already carries its features itself. */
-static void put_arm(struct lc_text *out, const struct lc_json *arm, const struct lc_json *features)
+static void put_arm(struct lc_text *out, const struct json_t *arm, const struct json_t *features)
 {
     if (!lc_json_is_array(features) || lc_json_length(features) == 0) {
         put_member(out, "arm", arm);
@@ -183,8 +183,8 @@ static void put_arm(struct lc_text *out, const struct lc_json *arm, const struct
     lc_text_puts(out, "}");
 }
 
-static int observe_task(struct lc_task *task, const struct lc_json *from, const struct lc_json *arm,
-                        const struct lc_json *features, const struct lc_json *reward, const struct lc_json *propensity)
+static int observe_task(struct lc_task *task, const struct json_t *from, const struct json_t *arm,
+                        const struct json_t *features, const struct json_t *reward, const struct json_t *propensity)
 {
     task->kind = LC_TASK_OBSERVE;
     lc_text_puts(&task->body, "{");
@@ -200,7 +200,7 @@ static int observe_task(struct lc_task *task, const struct lc_json *from, const 
 /* Features may stand inside the arm or, as in our own log, beside it. */
 static int logged_task(struct lc_task *task)
 {
-    const struct lc_json *doc = task->doc;
+    const struct json_t *doc = task->doc;
     return observe_task(task, doc, lc_json_get(doc, "arm"), lc_json_get(doc, "features"), lc_json_get(doc, "reward"),
                         lc_json_get(doc, "propensity"));
 }
@@ -209,7 +209,7 @@ static int logged_task(struct lc_task *task)
 
 /* Keeps the line as compact text: a fifth of the memory of its parsed form. A decision that stands twice would be
  * learned twice: the file is no log of ours. */
-static int remember_decided(struct lc_source *s, const struct lc_json *doc)
+static int remember_decided(struct lc_source *s, const struct json_t *doc)
 {
     const char *id = lc_json_text(doc, "decision");
     struct lc_text text = {0};
@@ -226,9 +226,9 @@ static int remember_decided(struct lc_source *s, const struct lc_json *doc)
 
 /* The slot called arm of a decided line; the decision itself when it has no slate. NULL: there is no such slot. arm may
  * be NULL in lines of decisions without a slate. */
-static const struct lc_json *find_slot(const struct lc_json *decided, const char *arm)
+static const struct json_t *find_slot(const struct json_t *decided, const char *arm)
 {
-    const struct lc_json *slate = lc_json_get(decided, "slate");
+    const struct json_t *slate = lc_json_get(decided, "slate");
     for (size_t i = 0; i < lc_json_length(slate); i++) {
         const char *id = lc_json_text(lc_json_at(slate, i), "arm");
         if (arm != NULL && id != NULL && strcmp(id, arm) == 0)
@@ -239,15 +239,15 @@ static const struct lc_json *find_slot(const struct lc_json *decided, const char
 
 /* A reward closes the loop: 1 with a task, 0 when there is nothing (any more) to be learned. Lines of decisions that
  * were made before the file begins are skipped: without the decided line nothing is known of their context. */
-static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct lc_json *doc)
+static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct json_t *doc)
 {
     const char *id = lc_json_text(doc, "decision");
     const char *arm = lc_json_text(doc, "arm");
     uint32_t ix = id != NULL ? kb_ids_find(&s->decisions, id) : KB_ID_NONE;
     if (ix == KB_ID_NONE || s->decided[ix] == NULL || lc_json_get(doc, "reward") == NULL)
         return 0;
-    struct lc_json *decided = lc_json_parse(s->decided[ix], strlen(s->decided[ix]), s->why);
-    const struct lc_json *slot = find_slot(decided, arm);
+    struct json_t *decided = lc_json_parse(s->decided[ix], strlen(s->decided[ix]), s->why);
+    const struct json_t *slot = find_slot(decided, arm);
     int rc = 0;
     if (slot != NULL)
         rc = observe_task(task, decided, lc_json_get(slot, "arm"), lc_json_get(slot, "features"),
@@ -276,7 +276,7 @@ static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
 /* --- lines ------------------------------------------------------------------------------------------ */
 
 /* Of our own log it is called "at", elsewhere "time" is the name. What cannot be read counts as not told. */
-static int64_t time_of(const struct lc_json *doc)
+static int64_t time_of(const struct json_t *doc)
 {
     const char *at = lc_json_text(doc, "at"), *time = lc_json_text(doc, "time");
     int64_t at_ms = 0;

@@ -21,7 +21,7 @@ struct lc_task {
     size_t line;         /* of the file, from 1 */
     int64_t at_ms;       /* when it happened, Unix time; 0: not told */
     struct lc_text body; /* of the request */
-    struct lc_json *doc; /* select: the line, which holds its rewards */
+    struct json_t *doc;  /* select: the line, which holds its rewards */
 };
 
 /* Not thread safe: replay.c reads it under its lock. */

@@ -26,7 +26,7 @@ int lc_tenant_request(const struct lc_session *s, const char *method, const char
 }
 
 int lc_list(const struct lc_session *s, const char *path, const char *what, const char *member, const char *header,
-            void (*print)(const struct lc_json *item))
+            void (*print)(const struct json_t *item))
 {
     int status = 0;
     struct lc_client *c = lc_client_new(s, NULL);
@@ -34,8 +34,8 @@ int lc_list(const struct lc_session *s, const char *path, const char *what, cons
     if (s->is_json || !lc_reply_ok(r)) {
         status = lc_reply_print(s, r, what);
     } else {
-        struct lc_json *doc = lc_reply_json(r);
-        const struct lc_json *items = lc_json_get(doc, member);
+        struct json_t *doc = lc_reply_json(r);
+        const struct json_t *items = lc_json_get(doc, member);
         puts(header);
         for (size_t i = 0; i < lc_json_length(items); i++)
             print(lc_json_at(items, i));
@@ -45,11 +45,11 @@ int lc_list(const struct lc_session *s, const char *path, const char *what, cons
     return status;
 }
 
-struct lc_json *lc_json_from_file(const char *file)
+struct json_t *lc_json_from_file(const char *file)
 {
     struct lc_text text = {0};
     char why[LC_WHY];
-    struct lc_json *doc = NULL;
+    struct json_t *doc = NULL;
     if (lc_read_file(file, &text, why) != 0)
         lc_fail("%s", why);
     else if ((doc = lc_json_parse(text.data, text.n, why)) == NULL)

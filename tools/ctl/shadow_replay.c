@@ -21,7 +21,7 @@ struct exchange {
 /* {"type":"replay","configuration":...}; 0, or 1 after a printed error. */
 static int make_head(struct lc_text *out, const struct lc_shadow_options *o)
 {
-    struct lc_json *doc = lc_json_from_file(o->configuration);
+    struct json_t *doc = lc_json_from_file(o->configuration);
     if (doc == NULL)
         return 1;
     lc_text_puts(out, "{\"type\":\"replay\",\"configuration\":");
@@ -50,7 +50,7 @@ static size_t read_body(void *arg, char *buf, size_t n)
 
 /* --- in --------------------------------------------------------------------------------------------------- */
 
-static const char *count(const struct lc_json *o, const char *key)
+static const char *count(const struct json_t *o, const char *key)
 {
     return lc_thousands((unsigned long long)lc_json_real(o, key));
 }
@@ -58,7 +58,7 @@ static const char *count(const struct lc_json *o, const char *key)
 static void take_line(struct exchange *x)
 {
     char why[LC_WHY], text[128];
-    struct lc_json *doc = lc_json_parse(x->line.data, x->line.n, why);
+    struct json_t *doc = lc_json_parse(x->line.data, x->line.n, why);
     const char *type = lc_json_text(doc, "type");
 
     if (type != NULL && strcmp(type, "progress") == 0) {
@@ -90,16 +90,16 @@ static ssize_t write_answer(void *arg, const char *data, size_t n)
 /* --- the report --------------------------------------------------------------------------------------------- */
 
 /* One row; an estimate that there is nothing to tell from has none. */
-static void print_estimate(const struct lc_json *policy, const char *key, const char *what)
+static void print_estimate(const struct json_t *policy, const char *key, const char *what)
 {
-    const struct lc_json *e = lc_json_get(policy, key);
+    const struct json_t *e = lc_json_get(policy, key);
     double estimate = 0.0;
 
     if (lc_json_number(lc_json_get(e, "estimate"), &estimate))
         printf("  %-14s %12.6g   [%.6g, %.6g]\n", what, estimate, lc_json_real(e, "lower"), lc_json_real(e, "upper"));
 }
 
-static void print_policy(const struct lc_json *policy)
+static void print_policy(const struct json_t *policy)
 {
     if (lc_json_real(policy, "decisions") < 2)
         return;
@@ -114,9 +114,9 @@ static void print_policy(const struct lc_json *policy)
     puts("");
 }
 
-static void print_report(const struct lc_json *r)
+static void print_report(const struct json_t *r)
 {
-    const struct lc_json *model = lc_json_get(r, "model");
+    const struct json_t *model = lc_json_get(r, "model");
     const char *digest = lc_json_text(model, "digest");
     const char *tenant = lc_json_text(r, "tenant");
 
@@ -134,7 +134,7 @@ static void print_report(const struct lc_json *r)
 static int conclude(const struct lc_session *s, const struct exchange *x)
 {
     char why[LC_WHY];
-    struct lc_json *doc = x->last.n > 0 ? lc_json_parse(x->last.data, x->last.n, why) : NULL;
+    struct json_t *doc = x->last.n > 0 ? lc_json_parse(x->last.data, x->last.n, why) : NULL;
     const char *type = lc_json_text(doc, "type");
     int status = 1;
 
@@ -145,7 +145,7 @@ static int conclude(const struct lc_session *s, const struct exchange *x)
             print_report(doc);
         status = 0;
     } else if (type != NULL && strcmp(type, "failed") == 0) {
-        const struct lc_json *problem = lc_json_get(doc, "problem");
+        const struct json_t *problem = lc_json_get(doc, "problem");
         struct lc_reply refused = {.status = (int)lc_json_real(problem, "status")};
         lc_json_write(problem, false, &refused.body);
         status = lc_reply_fail(&refused, "replay");

@@ -83,7 +83,7 @@ static int fail_user(struct json_reader *r, const char *user, const char *what)
 
 /* One member: "user": ["arm", ...]. An array may be empty: the user is then known and likes nothing. Called for each
  * user in the order of the file, which fixes the order of the indices. */
-static int read_member(void *arg, const char *user, const struct lc_json *list)
+static int read_member(void *arg, const char *user, const struct json_t *list)
 {
     struct json_reader *r = arg;
     if (!lc_json_is_array(list))
@@ -110,7 +110,7 @@ static int read_json(struct pairs *p, struct kb_ids *users, struct kb_ids *arms,
     char inner[LC_WHY];
     int rc = lc_read_file(path, &text, why);
     if (rc == 0) {
-        struct lc_json *doc = lc_json_parse(text.data, text.n, inner);
+        struct json_t *doc = lc_json_parse(text.data, text.n, inner);
         if (!lc_json_is_object(doc)) {
             snprintf(why, LC_WHY, "%.100s: %.120s", path, doc == NULL ? inner : "expected {user: [arm, ...]}");
             rc = -1;

@@ -98,7 +98,7 @@ static const struct lc_reply *timed(struct lc_client *c, const char *path, const
 static int read_choice(struct lc_runner *r, size_t t, const struct lc_reply *reply, const size_t *arms, size_t n,
                        size_t *chosen)
 {
-    struct lc_json *doc = lc_reply_json(reply);
+    struct json_t *doc = lc_reply_json(reply);
     const char *arm = lc_json_text(doc, "arm");
     int rc = -1;
     for (size_t i = 0; i < n && arm != NULL && rc != 0; i++)

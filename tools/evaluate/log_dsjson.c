@@ -19,15 +19,15 @@
 #include "evaluate/log_reader.h"
 
 struct dsjson {
-    struct lc_json *doc; /* the line in hand */
-    double *logged;      /* [cap_logged] */
+    struct json_t *doc; /* the line in hand */
+    double *logged;     /* [cap_logged] */
     size_t cap_logged;
     char place[24];
 };
 
 /* --- actions ------------------------------------------------------------------------------------------ */
 
-static const char *id_text(struct dsjson *s, const struct lc_json *v)
+static const char *id_text(struct dsjson *s, const struct json_t *v)
 {
     double number;
 
@@ -39,7 +39,7 @@ static const char *id_text(struct dsjson *s, const struct lc_json *v)
     return s->place;
 }
 
-static const char *action_id(struct dsjson *s, const struct lc_json *action, size_t i)
+static const char *action_id(struct dsjson *s, const struct json_t *action, size_t i)
 {
     const char *id = id_text(s, lc_json_get(action, "_tag"));
 
@@ -56,8 +56,7 @@ static const char *action_id(struct dsjson *s, const struct lc_json *action, siz
 
 /* Of a context or an action. In lines that we wrote the vector is the namespace x; it may be hashed only where it is
  * not there. */
-static int read_features(struct lc_log *log, const struct lc_hasher *h, const struct lc_json *v, bool is_ours,
-                         double *x)
+static int read_features(struct lc_log *log, const struct lc_hasher *h, const struct json_t *v, bool is_ours, double *x)
 {
     if (is_ours && lc_json_get(v, "x") != NULL)
         return lc_log_vector(log, h, "x", lc_json_get(v, "x"), x);
@@ -65,7 +64,7 @@ static int read_features(struct lc_log *log, const struct lc_hasher *h, const st
     return 0;
 }
 
-static int read_actions(struct lc_log *log, const struct lc_json *multi, bool is_ours, struct lc_logged *ev)
+static int read_actions(struct lc_log *log, const struct json_t *multi, bool is_ours, struct lc_logged *ev)
 {
     const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
     struct dsjson *s = log->state;
@@ -88,7 +87,7 @@ static int read_actions(struct lc_log *log, const struct lc_json *multi, bool is
 }
 
 /* The whole number of a member in lo..hi, or `otherwise` when there is none; hi + 1 with a fault. */
-static size_t read_index(struct lc_log *log, const struct lc_json *doc, const char *key, size_t lo, size_t hi)
+static size_t read_index(struct lc_log *log, const struct json_t *doc, const char *key, size_t lo, size_t hi)
 {
     double v;
 
@@ -100,7 +99,7 @@ static size_t read_index(struct lc_log *log, const struct lc_json *doc, const ch
 }
 
 /* Both spellings, where both are there, must agree. */
-static int read_chosen(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
+static int read_chosen(struct lc_log *log, const struct json_t *doc, struct lc_logged *ev)
 {
     const bool has_index = lc_json_get(doc, "_labelIndex") != NULL;
     const bool has_action = lc_json_get(doc, "_label_Action") != NULL;
@@ -123,9 +122,9 @@ static int read_chosen(struct lc_log *log, const struct lc_json *doc, struct lc_
 }
 
 /* The members of `a` count from 1; from 0 where one of them is 0. */
-static int read_distribution(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
+static int read_distribution(struct lc_log *log, const struct json_t *doc, struct lc_logged *ev)
 {
-    const struct lc_json *a = lc_json_get(doc, "a"), *p = lc_json_get(doc, "p");
+    const struct json_t *a = lc_json_get(doc, "a"), *p = lc_json_get(doc, "p");
     struct dsjson *s = log->state;
     double v, sum = 0, from = 1;
 
@@ -157,9 +156,9 @@ static int read_distribution(struct lc_log *log, const struct lc_json *doc, stru
 
 /* --- lines -------------------------------------------------------------------------------------------- */
 
-static bool is_taken(const struct lc_json *doc)
+static bool is_taken(const struct json_t *doc)
 {
-    const struct lc_json *o = lc_json_get(doc, "o");
+    const struct json_t *o = lc_json_get(doc, "o");
 
     for (size_t i = 0; i < lc_json_length(o); i++)
         if (lc_json_is_true(lc_json_get(lc_json_at(o, i), "ActionTaken")))
@@ -168,9 +167,9 @@ static bool is_taken(const struct lc_json *doc)
 }
 
 /* The reason for which a line is no decision to learn from; NULL: it is one. */
-static const char *why_skipped(const struct lc_json *doc)
+static const char *why_skipped(const struct json_t *doc)
 {
-    const struct lc_json *c = lc_json_get(doc, "c");
+    const struct json_t *c = lc_json_get(doc, "c");
 
     if (lc_json_get(doc, "_outcomes") != NULL || lc_json_get(c, "_slots") != NULL)
         return "conditional bandits and slates (_outcomes, _slots): several actions a decision";
@@ -186,9 +185,9 @@ static const char *why_skipped(const struct lc_json *doc)
     return NULL;
 }
 
-static int read_label(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
+static int read_label(struct lc_log *log, const struct json_t *doc, struct lc_logged *ev)
 {
-    const struct lc_json *p = lc_json_get(doc, "_label_probability"), *drop = lc_json_get(doc, "pdrop");
+    const struct json_t *p = lc_json_get(doc, "_label_probability"), *drop = lc_json_get(doc, "pdrop");
     const char *at = lc_json_text(doc, "Timestamp");
     double cost, share = 0;
 
@@ -205,10 +204,10 @@ static int read_label(struct lc_log *log, const struct lc_json *doc, struct lc_l
     return lc_log_check(log, ev);
 }
 
-static int read_line(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
+static int read_line(struct lc_log *log, const struct json_t *doc, struct lc_logged *ev)
 {
     const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
-    const struct lc_json *c = lc_json_get(doc, "c");
+    const struct json_t *c = lc_json_get(doc, "c");
     const bool is_ours = lc_json_get(c, "_laplaced") != NULL; /* written by log_writer.c */
     const char *reason = why_skipped(doc);
 

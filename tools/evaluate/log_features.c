@@ -15,10 +15,10 @@ struct sink {
     size_t n, depth;
 };
 
-static void put_value(struct sink *to, const struct lc_json *v);
+static void put_value(struct sink *to, const struct json_t *v);
 
 /* lc_json_each's visitor: one step down. Names and depths beyond the limits are cut. */
-static int put_member(void *arg, const char *key, const struct lc_json *v)
+static int put_member(void *arg, const char *key, const struct json_t *v)
 {
     struct sink *to = arg;
     const size_t n = to->n;
@@ -36,7 +36,7 @@ static int put_member(void *arg, const char *key, const struct lc_json *v)
 }
 
 /* An array of numbers is one feature a place; of anything else, a value after the other. null is nothing. */
-static void put_value(struct sink *to, const struct lc_json *v)
+static void put_value(struct sink *to, const struct json_t *v)
 {
     const char *text = lc_json_string(v);
     char place[24];
@@ -46,7 +46,7 @@ static void put_value(struct sink *to, const struct lc_json *v)
         (void)lc_json_each(v, put_member, to);
     } else if (lc_json_is_array(v)) {
         for (size_t i = 0; i < lc_json_length(v); i++) {
-            const struct lc_json *item = lc_json_at(v, i);
+            const struct json_t *item = lc_json_at(v, i);
             (void)snprintf(place, sizeof place, "%zu", i);
             if (lc_json_number(item, &number))
                 (void)put_member(to, place, item);
@@ -62,7 +62,7 @@ static void put_value(struct sink *to, const struct lc_json *v)
     }
 }
 
-void lc_hash_json_more(const struct lc_hasher *h, const char *name, const struct lc_json *v, double *x)
+void lc_hash_json_more(const struct lc_hasher *h, const char *name, const struct json_t *v, double *x)
 {
     struct sink to = {.hasher = h, .x = x};
 
@@ -74,13 +74,13 @@ void lc_hash_json_more(const struct lc_hasher *h, const char *name, const struct
         put_value(&to, v);
 }
 
-void lc_hash_json(const struct lc_hasher *h, const char *name, const struct lc_json *v, double *x)
+void lc_hash_json(const struct lc_hasher *h, const char *name, const struct json_t *v, double *x)
 {
     memset(x, 0, h->dim * sizeof *x);
     lc_hash_json_more(h, name, v, x);
 }
 
-void lc_hash_json_category(const struct lc_hasher *h, const char *name, const struct lc_json *v, double *x)
+void lc_hash_json_category(const struct lc_hasher *h, const char *name, const struct json_t *v, double *x)
 {
     const char *text = lc_json_string(v);
     char number[32];
@@ -96,7 +96,7 @@ void lc_hash_json_category(const struct lc_hasher *h, const char *name, const st
         lc_hash_category(h, name, text, x);
 }
 
-int lc_log_vector(struct lc_log *log, const struct lc_hasher *h, const char *key, const struct lc_json *v, double *x)
+int lc_log_vector(struct lc_log *log, const struct lc_hasher *h, const char *key, const struct json_t *v, double *x)
 {
     const size_t n = lc_json_length(v);
     double first;

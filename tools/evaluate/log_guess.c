@@ -56,7 +56,7 @@ static bool guess_csv(const char *line, size_t n, char *out)
     return is_known;
 }
 
-static bool guess_object(const struct lc_json *doc, char *out)
+static bool guess_object(const struct json_t *doc, char *out)
 {
     if (lc_json_get(doc, "_label_cost") == NULL && lc_json_get(doc, "_label_Action") == NULL &&
         lc_json_get(doc, "_labelIndex") == NULL && lc_json_get(lc_json_get(doc, "c"), "_multi") == NULL)
@@ -80,7 +80,7 @@ bool lc_log_guess(const char *line, size_t n, char *out)
     }
     while (n > 0 && strchr(" \t\r\n", line[n - 1]) != NULL)
         n--;
-    struct lc_json *doc = lc_json_parse_loosely(line, n, why);
+    struct json_t *doc = lc_json_parse_loosely(line, n, why);
     const bool is_known =
         doc != NULL ? guess_object(doc, out) : n > 0 && *line != '{' && *line != '[' && guess_csv(line, n, out);
     lc_json_free(doc);

@@ -25,7 +25,7 @@
 
 struct ndjson {
     struct lc_map map;
-    struct lc_json *doc, *decided; /* in hand: the line, and that of its decision */
+    struct json_t *doc, *decided; /* in hand: the line, and that of its decision */
     struct lc_open_set open;
     bool is_held; /* rewards wait for the window's end: aggregation sum or last */
     bool is_sum;
@@ -37,7 +37,7 @@ struct ndjson {
 
 enum { ACTIVE = 1, STOPPED = 2 };
 
-static const struct lc_json *member(const struct lc_json *doc, const char *key)
+static const struct json_t *member(const struct json_t *doc, const char *key)
 {
     return key != NULL ? lc_json_get(doc, key) : NULL;
 }
@@ -45,7 +45,7 @@ static const struct lc_json *member(const struct lc_json *doc, const char *key)
 /* --- values ------------------------------------------------------------------------------------------- */
 
 /* An id, or an object with id and features; features told on their own (our log) count, too. KB_ID_NONE with why. */
-static uint32_t read_arm(struct lc_log *log, const struct lc_json *v, const struct lc_json *features)
+static uint32_t read_arm(struct lc_log *log, const struct json_t *v, const struct json_t *features)
 {
     const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
     const char *key = lc_json_get(v, "id") != NULL ? "id" : "arm"; /* `arm`: in our log's `among` */
@@ -70,11 +70,11 @@ static uint32_t read_arm(struct lc_log *log, const struct lc_json *v, const stru
 }
 
 /* user, context, time, arm and propensity of a line under their names in it. */
-static int read_decision(struct lc_log *log, const struct lc_map *m, const struct lc_json *doc, struct lc_logged *ev,
+static int read_decision(struct lc_log *log, const struct lc_map *m, const struct json_t *doc, struct lc_logged *ev,
                          uint32_t *arm)
 {
     const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
-    const struct lc_json *p = member(doc, m->name[LC_MAP_PROPENSITY]), *user = member(doc, m->name[LC_MAP_USER]);
+    const struct json_t *p = member(doc, m->name[LC_MAP_PROPENSITY]), *user = member(doc, m->name[LC_MAP_USER]);
 
     *arm = read_arm(log, member(doc, m->name[LC_MAP_ARM]), lc_json_get(doc, "features"));
     if (*arm == KB_ID_NONE)
@@ -89,7 +89,7 @@ static int read_decision(struct lc_log *log, const struct lc_map *m, const struc
     memset(log->context, 0, h.dim * sizeof *log->context);
     ev->context = log->context;
     for (size_t i = 0; i < m->n_context; i++) {
-        const struct lc_json *v = lc_json_get(doc, m->context[i]);
+        const struct json_t *v = lc_json_get(doc, m->context[i]);
         if (m->n_context == 1 && v != NULL && lc_log_vector(log, &h, m->context[i], v, log->context) != 0)
             return -1;
         if (m->n_context > 1)
@@ -126,14 +126,14 @@ static void set_flags(struct lc_log *log, uint32_t arm, bool is_active, bool is_
 }
 
 /* KB_ID_NONE: nothing of this id was seen. */
-static uint32_t known_arm(const struct lc_log *log, const struct lc_json *v)
+static uint32_t known_arm(const struct lc_log *log, const struct json_t *v)
 {
     const char *id = lc_json_string(v);
 
     return id != NULL ? kb_ids_find(&log->arms, id) : KB_ID_NONE;
 }
 
-static void turn_arms(struct lc_log *log, const struct lc_json *ids, bool is_stopped)
+static void turn_arms(struct lc_log *log, const struct json_t *ids, bool is_stopped)
 {
     const struct ndjson *s = log->state;
 
@@ -144,10 +144,10 @@ static void turn_arms(struct lc_log *log, const struct lc_json *ids, bool is_sto
     }
 }
 
-static int put_arms(struct lc_log *log, const struct lc_json *arms)
+static int put_arms(struct lc_log *log, const struct json_t *arms)
 {
     for (size_t i = 0; i < lc_json_length(arms); i++) {
-        const struct lc_json *v = lc_json_at(arms, i);
+        const struct json_t *v = lc_json_at(arms, i);
         const uint32_t arm = read_arm(log, v, NULL);
         if (arm == KB_ID_NONE)
             return -1;
@@ -156,9 +156,9 @@ static int put_arms(struct lc_log *log, const struct lc_json *arms)
     return 0;
 }
 
-static int change_catalogue(struct lc_log *log, const struct lc_json *doc)
+static int change_catalogue(struct lc_log *log, const struct json_t *doc)
 {
-    const struct lc_json *gone = lc_json_get(doc, "remove");
+    const struct json_t *gone = lc_json_get(doc, "remove");
     struct ndjson *s = log->state;
 
     if (!s->has_catalogue || lc_json_is_true(lc_json_get(doc, "replace")))
@@ -175,7 +175,7 @@ static int change_catalogue(struct lc_log *log, const struct lc_json *doc)
     return put_arms(log, lc_json_get(doc, lc_json_get(doc, "put") != NULL ? "put" : "arms"));
 }
 
-static int begin_decision(struct lc_log *log, const struct lc_json *doc, size_t n)
+static int begin_decision(struct lc_log *log, const struct json_t *doc, size_t n)
 {
     const char *id = lc_json_text(doc, "decision");
     struct ndjson *s = log->state;
@@ -188,10 +188,10 @@ static int begin_decision(struct lc_log *log, const struct lc_json *doc, size_t 
     return 0;
 }
 
-static int read_candidates(struct lc_log *log, const struct lc_json *list, uint32_t chosen, struct lc_logged *ev);
+static int read_candidates(struct lc_log *log, const struct json_t *list, uint32_t chosen, struct lc_logged *ev);
 /* Why a decision is no draw that estimators may weigh; NULL: it is one. A baseline that is one arm shows nothing of the
  * others to the users who have it, and these users are a share of all by chance: without them the rest is a sample. */
-static const char *why_no_draw(const struct lc_json *decided)
+static const char *why_no_draw(const struct json_t *decided)
 {
     const char *route = lc_json_text(decided, "route");
     double p = 0;
@@ -235,7 +235,7 @@ static int end_decision(struct lc_log *log, struct lc_open *o, struct lc_logged 
     if (read_decision(log, &own, s->decided, ev, &arm) != 0 || lc_log_check(log, ev) != 0)
         return -1;
     ev->id = lc_json_text(s->decided, "decision");
-    const struct lc_json *among = lc_json_get(s->decided, "among");
+    const struct json_t *among = lc_json_get(s->decided, "among");
     if (among != NULL && lc_json_length(among) == 0) {
         lc_log_skip(log, "decisions whose candidates are not known");
         return 0;
@@ -247,26 +247,26 @@ static int end_decision(struct lc_log *log, struct lc_open *o, struct lc_logged 
 }
 
 /* Only rewards of the arm drawn: the others of a slate have no propensity. */
-static bool is_first_slot(const struct lc_open *o, const struct lc_json *doc)
+static bool is_first_slot(const struct lc_open *o, const struct json_t *doc)
 {
     const char *arm = lc_json_text(doc, "arm");
     char why[LC_WHY];
 
     if (arm == NULL)
         return true;
-    struct lc_json *decided = lc_json_parse(o->line, strlen(o->line), why);
+    struct json_t *decided = lc_json_parse(o->line, strlen(o->line), why);
     const char *first = lc_json_text(decided, "arm");
     const bool is_same = first != NULL && strcmp(first, arm) == 0;
     lc_json_free(decided);
     return is_same;
 }
 
-static int reward_decision(struct lc_log *log, const struct lc_json *doc, bool is_end, struct lc_logged *ev)
+static int reward_decision(struct lc_log *log, const struct json_t *doc, bool is_end, struct lc_logged *ev)
 {
     const char *id = lc_json_text(doc, "decision");
     struct ndjson *s = log->state;
     struct lc_open *o = id != NULL ? lc_open_find(&s->open, id) : NULL;
-    const struct lc_json *reward = lc_json_get(doc, "reward");
+    const struct json_t *reward = lc_json_get(doc, "reward");
     double v;
 
     if (o == NULL || (!is_end && !is_first_slot(o, doc))) {
@@ -285,7 +285,7 @@ static int reward_decision(struct lc_log *log, const struct lc_json *doc, bool i
 /* --- lines -------------------------------------------------------------------------------------------- */
 
 /* Candidates that a line names: their features are those that it tells, copied, as the next line may tell others. */
-static int read_candidates(struct lc_log *log, const struct lc_json *list, uint32_t chosen, struct lc_logged *ev)
+static int read_candidates(struct lc_log *log, const struct json_t *list, uint32_t chosen, struct lc_logged *ev)
 {
     const size_t n = lc_json_length(list), dim = log->o.arm_dim;
 
@@ -306,11 +306,11 @@ static int read_candidates(struct lc_log *log, const struct lc_json *list, uint3
     return ev->chosen < n ? 0 : lc_log_fail(log, "candidates", "the arm chosen is not among them");
 }
 
-static int read_generic(struct lc_log *log, const struct lc_json *doc, struct lc_logged *ev)
+static int read_generic(struct lc_log *log, const struct json_t *doc, struct lc_logged *ev)
 {
     struct ndjson *s = log->state;
-    const struct lc_json *list = member(doc, s->map.name[LC_MAP_CANDIDATES]),
-                         *at = member(doc, s->map.name[LC_MAP_TIME]);
+    const struct json_t *list = member(doc, s->map.name[LC_MAP_CANDIDATES]),
+                        *at = member(doc, s->map.name[LC_MAP_TIME]);
     double position = 0;
     uint32_t arm;
 

@@ -163,7 +163,7 @@ START_TEST(dotted_paths_set_fields_and_keep_the_others)
 {
     char why[LC_WHY] = "";
     struct lc_text out = {0};
-    struct lc_json *v = lc_json_parse("{\"a\":{\"x\":1},\"n\":3}", 19, why);
+    struct json_t *v = lc_json_parse("{\"a\":{\"x\":1},\"n\":3}", 19, why);
     ck_assert_int_eq(lc_json_set(v, "a.y", "0.5", why), 0);
     ck_assert_int_eq(lc_json_set(v, "b.c.d", "true", why), 0);
     ck_assert_int_eq(lc_json_set(v, "algorithm", "lk-gp-ucb", why), 0);

@@ -96,7 +96,7 @@ START_TEST(json_is_hashed_by_names_and_not_by_order)
     char why[LC_WHY];
 
     for (size_t i = 0; i < 2; i++) {
-        struct lc_json *v = lc_json_parse(text[i], strlen(text[i]), why);
+        struct json_t *v = lc_json_parse(text[i], strlen(text[i]), why);
         ck_assert_ptr_nonnull(v);
         lc_hash_json(&h, NULL, v, got[i]);
         lc_json_free(v);
