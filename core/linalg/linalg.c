@@ -35,6 +35,21 @@ const char *kb_blas_core_name(void)
     return openblas_get_corename();
 }
 
+/* SkylakeX wants AVX-512 F, DQ, BW and VL together; Haswell wants AVX2 and FMA. __builtin_cpu_supports asks the
+ * operating system too: registers that it does not save do not count. */
+const char *kb_blas_core_best(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
+        return "SkylakeX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return "Haswell";
+#endif
+    return NULL;
+}
+
 size_t kb_blas_n_threads(void)
 {
     return (size_t)openblas_get_num_threads();

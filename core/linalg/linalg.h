@@ -9,6 +9,8 @@
 
 /* Name of the kernel set OpenBLAS runs on ("Haswell", "SkylakeX", ...). Static storage. */
 const char *kb_blas_core_name(void);
+/* The one that this processor can run, among those of OpenBLAS 0.3 to correct to; NULL where there is none. */
+const char *kb_blas_core_best(void);
 
 /* Threads that OpenBLAS would use for one call. */
 size_t kb_blas_n_threads(void);

@@ -37,21 +37,6 @@ int ld_blas_core_class(const char *name)
     return 0;
 }
 
-/* SkylakeX wants AVX-512 F, DQ, BW and VL together; Haswell wants AVX2 and FMA. __builtin_cpu_supports asks the
- * operating system too: registers that it does not save do not count. */
-const char *ld_blas_core_best(void)
-{
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl"))
-        return "SkylakeX";
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return "Haswell";
-#endif
-    return NULL;
-}
-
 /* A pure function, so that the choice can be tested on any machine. */
 bool ld_blas_core_is_wrong(const char *now, const char *best, const char *chosen, const char *corrected)
 {
@@ -76,7 +61,7 @@ static void run_again(char *const *argv, const char *now, const char *best)
 /* The guard is taken out of the environment again, so that a child of ours judges for itself. */
 void ld_blas_core_settle(char *const *argv)
 {
-    const char *now = kb_blas_core_name(), *best = ld_blas_core_best(), *corrected = getenv(GUARD);
+    const char *now = kb_blas_core_name(), *best = kb_blas_core_best(), *corrected = getenv(GUARD);
     const bool is_wrong = ld_blas_core_is_wrong(now, best, getenv("OPENBLAS_CORETYPE"), corrected);
 
     if (is_wrong || (kb_blas_n_threads() > 1 && corrected == NULL))

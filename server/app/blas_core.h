@@ -12,8 +12,6 @@ void ld_blas_core_settle(char *const *argv);
 
 /* For tests. Class of a core type's name: 3 AVX-512, 2 AVX2 with FMA, 1 AVX, 0 below or unknown. */
 int ld_blas_core_class(const char *name);
-/* The core type for this processor, and NULL when there is nothing to correct to. */
-const char *ld_blas_core_best(void);
 /* Whether to run again: `now` is below `best` (may be NULL), and neither OPENBLAS_CORETYPE (`chosen`) nor an earlier
  * attempt (`corrected`) stands; the last two as getenv gives them. */
 bool ld_blas_core_is_wrong(const char *now, const char *best, const char *chosen, const char *corrected);

@@ -60,18 +60,12 @@ double bench_median(size_t n, double *value)
 /* As paperbench does: the variable is read before main, so it takes a second start. */
 void bench_settle_blas(char *const *argv)
 {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    const int has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    const int has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const char *best = kb_blas_core_best();
 
-    if (strcmp(kb_blas_core_name(), "Prescott") == 0 && has_avx2 && getenv("OPENBLAS_CORETYPE") == NULL) {
-        setenv("OPENBLAS_CORETYPE", has_avx512 ? "SkylakeX" : "Haswell", 1);
+    if (best != NULL && strcmp(kb_blas_core_name(), "Prescott") == 0 && getenv("OPENBLAS_CORETYPE") == NULL) {
+        setenv("OPENBLAS_CORETYPE", best, 1);
         execv("/proc/self/exe", argv);
     }
-#endif
-    (void)argv;
     kb_blas_single_thread();
 }
 

@@ -43,19 +43,13 @@ static const char usage[] =
  * five times too long. It reads its variable before main, so the program is run again with it, once. */
 static void settle_blas(char *const *argv)
 {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    const bool is_slow = strcmp(kb_blas_core_name(), "Prescott") == 0;
+    const char *best = kb_blas_core_best();
 
-    if (is_slow && has_avx2 && getenv("OPENBLAS_CORETYPE") == NULL) {
-        setenv("OPENBLAS_CORETYPE", has_avx512 ? "SkylakeX" : "Haswell", 1);
+    if (best != NULL && strcmp(kb_blas_core_name(), "Prescott") == 0 && getenv("OPENBLAS_CORETYPE") == NULL) {
+        setenv("OPENBLAS_CORETYPE", best, 1);
         execv("/proc/self/exe", argv);
         fprintf(stderr, "paperbench: OpenBLAS runs Prescott kernels: times are too long\n");
     }
-#endif
     kb_blas_single_thread();
 }
 

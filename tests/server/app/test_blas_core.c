@@ -38,7 +38,7 @@ END_TEST
 /* What would be put in the environment is a name that this function itself ranks. */
 START_TEST(best_core_of_this_machine_is_known)
 {
-    const char *best = ld_blas_core_best();
+    const char *best = kb_blas_core_best();
     ck_assert(best == NULL || ld_blas_core_class(best) >= 2);
     ck_assert_uint_gt(strlen(kb_blas_core_name()), 0);
 }
