@@ -8,18 +8,21 @@
  *   y^T (K_t + a I)^-1 y         = yt^T (T + a I)^-1 yt + scatter / a
  *   ln det(I + K_t / a)          = ln det(I + T / a)
  *
- * Elimination. T + a I = L D L^T with L unit lower bidiagonal, so all of these are sums over one run down the diagonal:
+ * Elimination from both ends. Rows above the middle row m are eliminated downwards, rows below it upwards, m last:
+ * T + a I = L D L^T with one entry l_i beside each one of L, towards the middle. Let o_i link row i to the row before
+ * it on its way (0 for the first). Then, for all sums in one run,
  *
- *   d_1 = T_11 + a,  l_i = T_i,i-1 / d_i-1,  d_i = T_ii + a - l_i T_i,i-1;   u = L^-1 w:  u_i = w_i - l_i u_i-1
- *   w^T (T + a I)^-1 v = sum u_i v'_i / d_i   with v' = L^-1 v
- *   tr (T + a I)^-1 = d/da ln det(T + a I) = sum d_i' / d_i,   d_1' = 1,  d_i' = 1 + l_i^2 d_i-1'
+ *   l_i = o_i / d_before,  d_i = T_ii + a - l_i o_i,  u = L^-1 w:  u_i = w_i - l_i u_before;  row m has two rows before
+ * it w^T (T + a I)^-1 v = sum u_i v'_i / d_i   with v' = L^-1 v tr (T + a I)^-1 = d/da ln det(T + a I) = sum d_i' /
+ * d_i,   d_i' = 1 + l_i^2 d_before', 1 for the first
  *
  * Numerical notes. M is positive semidefinite, so d_i >= a; where rounding leaves less (order n eps |M|), a is taken,
  * which moves an eigenvalue by no more than the error that the reduction has anyway. Elimination of a positive definite
  * tridiagonal matrix is backward stable entry by entry, without pivots [Higham, thm 9.14].
  *
- * Cost: about 4/3 n^3 flops once, 2 n^2 per candidate for w, O(n) per ridge and candidate after that: n divisions, each
- * of which waits for the one before, so ridges and candidates are taken KB_RIDGE_LANES at a time. */
+ * Cost: about 4/3 n^3 flops once, 2 n^2 per candidate for w, O(n) per ridge and candidate after that: n divisions,
+ * each of which waits for the one before. So sums of candidates go from both ends, at KB_RIDGE_LANES ridges at a time;
+ * what is asked for once, from the top alone. */
 #include "posterior/spectrum.h"
 
 #include <math.h>
@@ -38,7 +41,7 @@ enum kb_err kb_spectrum_new(struct kb_spectrum **out, size_t n, bool is_diagonal
     sp->n = n;
     sp->is_diagonal = is_diagonal;
     if (n > 0) {
-        sp->diag = kb_array(n, 4, sizeof *sp->diag);
+        sp->diag = kb_array(4 * n + 1, 1, sizeof *sp->diag);
         sp->basis = is_diagonal ? NULL : kb_array(n, n, sizeof *sp->basis);
         sp->factor = is_diagonal ? NULL : kb_array(n, KB_TRIDIAGONAL_PANEL, sizeof *sp->factor);
         if (sp->diag == NULL || (!is_diagonal && (sp->basis == NULL || sp->factor == NULL))) {
@@ -46,7 +49,7 @@ enum kb_err kb_spectrum_new(struct kb_spectrum **out, size_t n, bool is_diagonal
             return KB_ENOMEM;
         }
         sp->off = sp->diag + n;
-        sp->target = sp->off + n;
+        sp->target = sp->off + n + 1;
         sp->root = sp->target + n;
     }
     *out = sp;
@@ -70,7 +73,7 @@ size_t kb_spectrum_bytes(const struct kb_spectrum *sp)
 
 size_t kb_spectrum_room(size_t n, bool is_diagonal)
 {
-    return ((is_diagonal ? 0 : n + KB_TRIDIAGONAL_PANEL) + 4) * n * sizeof(double);
+    return n > 0 ? (((is_diagonal ? 0 : n + KB_TRIDIAGONAL_PANEL) + 4) * n + 1) * sizeof(double) : 0;
 }
 
 /* M in basis -> T and Q; target -> Q^T target. */
@@ -135,36 +138,66 @@ void kb_spectrum_project(const struct kb_spectrum *sp, double *block, size_t ld,
 
 /* --- sums at a ridge --------------------------------------------------------------------------------------- */
 
-/* d_i, where l is l_i. */
-static inline double pivot(const struct kb_spectrum *sp, size_t i, double l, double a)
+/* A pivot, which is at least a. */
+static inline double at_least(double d, double a)
 {
-    const double d = sp->diag[i] + a - l * sp->off[i];
     return d > a ? d : a;
+}
+
+/* The row before on the way down, or up, in each lane; and what was summed. */
+struct run {
+    double reciprocal[KB_RIDGE_LANES], u[KB_RIDGE_LANES], v[KB_RIDGE_LANES]; /* 1 / d, u, v' */
+    struct kb_ridge_sums sum;
+};
+
+/* Row i, linked by o. */
+static inline __attribute__((always_inline)) void pass(const struct kb_spectrum *sp, size_t i, double o,
+                                                       const double *w, const double *a, struct run *r)
+{
+    const double square = o * o, diag = sp->diag[i], target = sp->target[i];
+    for (size_t k = 0; k < KB_RIDGE_LANES; k++) {
+        const double l = o * r->reciprocal[k], d = at_least(diag + a[k] - square * r->reciprocal[k], a[k]);
+        r->u[k] = w[i * KB_RIDGE_LANES + k] - l * r->u[k];
+        r->v[k] = target - l * r->v[k];
+        r->reciprocal[k] = 1 / d;
+        const double scaled = r->u[k] * r->reciprocal[k];
+        r->sum.mean[k] += scaled * r->v[k];
+        r->sum.known[k] += scaled * r->u[k];
+        r->sum.energy[k] += r->v[k] * r->v[k] * r->reciprocal[k];
+    }
 }
 
 /* A search over ridges spends most of its time here. */
 KB_HOT
 void kb_spectrum_sums(const struct kb_spectrum *sp, const double *w, const double *a, struct kb_ridge_sums *out)
 {
-    double reciprocal[KB_RIDGE_LANES] = {0}, u[KB_RIDGE_LANES] = {0}, v[KB_RIDGE_LANES] = {0};
-    double mean[KB_RIDGE_LANES] = {0}, known[KB_RIDGE_LANES] = {0}, energy[KB_RIDGE_LANES] = {0};
-    for (size_t i = 0; i < sp->n; i++) {
-        for (size_t k = 0; k < KB_RIDGE_LANES; k++) {
-            const double l = sp->off[i] * reciprocal[k];
-            u[k] = w[i * KB_RIDGE_LANES + k] - l * u[k];
-            v[k] = sp->target[i] - l * v[k];
-            reciprocal[k] = 1 / pivot(sp, i, l, a[k]);
-            const double scaled = u[k] * reciprocal[k];
-            mean[k] += scaled * v[k];
-            known[k] += scaled * u[k];
-            energy[k] += v[k] * v[k] * reciprocal[k];
-        }
+    const size_t n = sp->n, middle = n / 2;
+    struct run down = {0}, up = {0};
+    *out = (struct kb_ridge_sums){0};
+    if (n == 0)
+        return;
+    for (size_t i = 0; i < n - 1 - middle; i++) {
+        pass(sp, i, sp->off[i], w, a, &down);
+        pass(sp, n - 1 - i, sp->off[n - i], w, a, &up);
     }
+    if (n % 2 == 0)
+        pass(sp, middle - 1, sp->off[middle - 1], w, a, &down);
+    const double above = sp->off[middle], below = sp->off[middle + 1];
     for (size_t k = 0; k < KB_RIDGE_LANES; k++) {
-        out->mean[k] = mean[k];
-        out->known[k] = known[k];
-        out->energy[k] = energy[k];
+        const double l = above * down.reciprocal[k], h = below * up.reciprocal[k];
+        const double d = at_least(sp->diag[middle] + a[k] - l * above - h * below, a[k]);
+        const double u = w[middle * KB_RIDGE_LANES + k] - l * down.u[k] - h * up.u[k];
+        const double v = sp->target[middle] - l * down.v[k] - h * up.v[k];
+        out->mean[k] = down.sum.mean[k] + up.sum.mean[k] + u * v / d;
+        out->known[k] = down.sum.known[k] + up.sum.known[k] + u * u / d;
+        out->energy[k] = down.sum.energy[k] + up.sum.energy[k] + v * v / d;
     }
+}
+
+/* d_i on the way down, where l is l_i. */
+static inline double pivot(const struct kb_spectrum *sp, size_t i, double l, double a)
+{
+    return at_least(sp->diag[i] + a - l * sp->off[i], a);
 }
 
 /* A logarithm for a product of many factors instead of one for each: decisions ask for this at several ridges. Factors

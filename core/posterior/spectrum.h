@@ -59,7 +59,7 @@ struct kb_spectrum {
     double largest_diag; /* kappa^2: largest k(s,s) among the points */
     double *basis;       /* n x n, column-major, and factor: Q (tridiagonal.h); NULL where that is I */
     double *factor;
-    double *diag, *off; /* [n] of T: T_ii, and T_i,i-1 at i */
+    double *diag, *off; /* of T: [n] T_ii, and [n + 1] T_i,i-1 at i, 0 at both ends */
     double *target;     /* [n] yt_i */
     double *root;       /* [n] N^1/2; of a sketch 1 */
     bool is_sketch, is_diagonal;

@@ -9,9 +9,9 @@
  *   B           candidates that get bounds: C, or 1 under score fixed, where one arm is shown
  *
  *   decide      blk(C) + C (r m^2 + 4 m): r solves, two dot products after the last
- *               with a spectrum + blk(B) + B (r + 1) m^2 (projection) + 34 B E m (both sides) + 400 m (the norm)
+ *               with a spectrum + blk(B) + B (r + 1) m^2 (projection) + 36 B E m (both sides) + 400 m (the norm)
  *               exact without a factor (ucb, ts, random): 3 C; by arm, where each has one point: 3 C + blk(1) of C
- * points learn       exact, a point seen before: 7/3 m^2: a downdate from a column uniform in 0..m-1 is 4/3, w is 1
+ *   learn       exact, a point seen before: 7/3 m^2: a downdate from a column uniform in 0..m-1 is 4/3, w is 1
  *               dictionary: col + 4 m^2: feature 1, rank-one change of R with w and what was foretold 3
  *               without a factor 40, of which two logarithms are most
  *               with a spectrum + 128 m + 57,000, the share of closing a block of 64 rewards
@@ -88,7 +88,7 @@ double bench_decide_flops(const struct bench_subject *s)
 
     if (kb_spec_reads_spectrum(&s->spec))
         flops += block_flops(&s->spec, m, bounded) + bounded * ((r + 1) * m * m) +
-                 34 * bounded * ridges(&s->spec, is_sketch) * m + 400 * m;
+                 36 * bounded * ridges(&s->spec, is_sketch) * m + 400 * m;
     return flops;
 }
 

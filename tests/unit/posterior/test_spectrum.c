@@ -107,6 +107,37 @@ START_TEST(mean_variance_and_energy_are_those_of_all_observations_at_every_ridge
 }
 END_TEST
 
+/* T = B B^T, B lower bidiagonal, at orders with a middle row and with two. Sums along yt itself are all the energy. */
+START_TEST(sums_from_both_ends_are_those_from_the_top)
+{
+    for (size_t n = 1; n < 8; n++) {
+        struct kb_spectrum *sp = NULL;
+        struct kb_ridge_sums at;
+        double b[2 * N], w[N * KB_RIDGE_LANES], a[KB_RIDGE_LANES];
+        ck_assert_int_eq(kb_spectrum_new(&sp, n, false), KB_OK);
+        kbt_random_normal(2 * N, n, b);
+        kbt_random_normal(n, 90 + n, sp->target);
+        for (size_t i = 0; i < n; i++) {
+            sp->diag[i] = b[i] * b[i] + (i > 0 ? b[N + i] * b[N + i] : 0);
+            sp->off[i] = i > 0 ? b[N + i] * b[i - 1] : 0;
+        }
+        for (size_t k = 0; k < KB_RIDGE_LANES; k++) {
+            a[k] = pow(10, (double)k - 4);
+            for (size_t i = 0; i < n; i++)
+                w[i * KB_RIDGE_LANES + k] = sp->target[i];
+        }
+        kb_spectrum_sums(sp, w, a, &at);
+        for (size_t k = 0; k < KB_RIDGE_LANES; k++) {
+            const double energy = kb_spectrum_energy(sp, a[k]);
+            ck_assert(kbt_close(at.energy[k], energy, 1e-9));
+            ck_assert(kbt_close(at.mean[k], energy, 1e-9));
+            ck_assert(kbt_close(at.known[k], energy, 1e-9));
+        }
+        kb_spectrum_free(sp);
+    }
+}
+END_TEST
+
 START_TEST(facts_of_the_points_are_counted)
 {
     struct world w;
@@ -151,5 +182,6 @@ int main(void)
 {
     return KBT_RUN("spectrum", energy_and_determinant_are_those_of_all_observations_at_every_ridge,
                    mean_variance_and_energy_are_those_of_all_observations_at_every_ridge,
-                   facts_of_the_points_are_counted, no_points_and_singular_points_are_fine);
+                   sums_from_both_ends_are_those_from_the_top, facts_of_the_points_are_counted,
+                   no_points_and_singular_points_are_fine);
 }
