@@ -101,10 +101,7 @@ void lc_source_close(struct lc_source *s)
         lc_log_close(s->log);
     free(s->log);
     free(s->buffer);
-    s->file = NULL;
-    s->log = NULL;
-    s->decided = NULL;
-    s->buffer = NULL;
+    *s = (struct lc_source){0};
 }
 
 void lc_task_close(struct lc_task *task)

@@ -192,10 +192,7 @@ void lc_likes_close(struct lc_likes *l)
     free(l->start);
     free(l->arm);
     free(l->n_fans);
-    l->start = NULL;
-    l->arm = NULL;
-    l->n_fans = NULL;
-    l->n = l->n_users = 0;
+    *l = (struct lc_likes){0};
 }
 
 /* --- split ------------------------------------------------------------------------------------------ */

@@ -14,11 +14,10 @@
 
 /* What grows with n is the number of distinct (user, item) cells, and with it the exact model: 400 cells at n = 20,
  * 4,000 at 200, of which LK-GP-UCB visits about 240 and 1,100 in its 3,000 rounds. */
+#define FITTED_SETTING(n) PB_LK_SETTING("lk-medium-er-n" #n, n, ER, MEDIUM, GP, FITTED, 0)
+#define TABLE1_SETTINGS FITTED_SETTING(20), FITTED_SETTING(50), FITTED_SETTING(100), FITTED_SETTING(200)
 static const struct pb_setting table1_settings[] = {
-    PB_LK_SETTING("lk-medium-er-n20", 20, ER, MEDIUM, GP, FITTED, 0),
-    PB_LK_SETTING("lk-medium-er-n50", 50, ER, MEDIUM, GP, FITTED, 0),
-    PB_LK_SETTING("lk-medium-er-n100", 100, ER, MEDIUM, GP, FITTED, 0),
-    PB_LK_SETTING("lk-medium-er-n200", 200, ER, MEDIUM, GP, FITTED, 0),
+    TABLE1_SETTINGS,
     PB_LK_SETTING("lk-medium-er-n20-literal", 20, ER, MEDIUM, GP, LITERAL, 0),
     PB_LK_SETTING("lk-medium-er-n20-theorem", 20, ER, MEDIUM, GP, THEOREM, 0),
 };
@@ -57,10 +56,7 @@ const struct pb_experiment pb_lk_table1 = {
 
 /* The first of these is also the setting of lk-dictionary. */
 static const struct pb_setting laplaced_settings[] = {
-    PB_LK_SETTING("lk-medium-er-n20", 20, ER, MEDIUM, GP, FITTED, 0),
-    PB_LK_SETTING("lk-medium-er-n50", 50, ER, MEDIUM, GP, FITTED, 0),
-    PB_LK_SETTING("lk-medium-er-n100", 100, ER, MEDIUM, GP, FITTED, 0),
-    PB_LK_SETTING("lk-medium-er-n200", 200, ER, MEDIUM, GP, FITTED, 0),
+    TABLE1_SETTINGS,
     PB_LK_SETTING("lk-medium-er-n20-apart", 20, ER, MEDIUM, GP, FITTED, 1),
     PB_LK_SETTING("lk-medium-er-n200-apart", 200, ER, MEDIUM, GP, FITTED, 1),
 };
