@@ -226,9 +226,8 @@ static int take_word(const struct lc_command *cmd, struct lc_session *s, const c
     return LC_GO;
 }
 
-/* One pass from left to right; the first fault ends it, so that the message names what was typed first.
- * --help is obeyed before missing arguments are complained about. On LC_GO all options have their values
- * and `words` holds min to max words. */
+/* One pass from left to right: the message of a fault names what was typed first. --help is obeyed before missing
+ * arguments are complained about. */
 int lc_args_parse(const struct lc_command *cmd, struct lc_session *s, const struct lc_opt *opts, size_t n_opts,
                   int argc, char **argv, struct lc_words *words, size_t min, size_t max)
 {

@@ -49,9 +49,7 @@ static int by_pair(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Sorted edges without loops and repeats into net->edges. Weights of later repeats are dropped with them. Ends are
- * ordered by index, so both directions of an edge meet in the sort. n_loops and n_repeats are told in the demo's first
- * lines: a reader may want to know what was left out. */
+/* Ends are ordered by index, so both directions of an edge meet in the sort. */
 static void set_edges(struct lc_network *net, const struct kb_edge *edges, size_t n)
 {
     struct ranked *r = lc_alloc(n, sizeof *r);
@@ -85,9 +83,7 @@ void lc_network_build(struct lc_network *net, size_t n_users, const struct kb_ed
 
 /* --- reading ---------------------------------------------------------------------------------------- */
 
-/* Errors of the reader carry file and line; those found here are given the same form. After an error *net is empty, and
- * *users may hold some ids. Rows are kept in the order of the file until the end, as the first of repeats counts. 16
- * bytes a row, and 24 more while they are sorted. */
+/* After an error *net is empty, and *users may hold some ids. 16 bytes a row, and 24 more while they are sorted. */
 int lc_network_read(struct lc_network *net, struct kb_ids *users, const char *path, char *why)
 {
     struct lc_edge_reader reader;
@@ -123,9 +119,8 @@ void lc_network_close(struct lc_network *net)
 
 /* --- samples ---------------------------------------------------------------------------------------- */
 
-/* Breadth-first from `root` over users with mark != stamp; fills queue, returns how many (at most max). `stamp` marks
- * this search's visits, so that the array need not be cleared between searches. queue: room for max. O(users + edges
- * met). */
+/* Breadth-first from `root` over users with mark != stamp; fills queue [max], returns how many. `stamp` marks this
+ * search's visits, so that the array need not be cleared between searches. */
 static size_t search(const struct kb_graph *g, uint32_t root, uint32_t *mark, uint32_t stamp, size_t max,
                      uint32_t *queue)
 {
@@ -163,9 +158,7 @@ static size_t largest_component(const struct kb_graph *g, uint32_t *mark, uint32
     return best > 0 ? search(g, root, mark, 2, n_users, queue) : 0;
 }
 
-/* O(n + e) twice: once to find the largest component, once for the ball. The queue's order is that of distance from the
- * centre. A random user of the component, not of the network, is the centre: a user of a small island would make a
- * small sample. mark and queue take 8 bytes a user for the time of the call. */
+/* The centre is a random user of the component, not of the network: one of a small island would make a small sample. */
 size_t lc_network_ball(const struct lc_network *net, uint64_t seed, size_t n, uint32_t *out)
 {
     uint32_t *mark = lc_alloc(net->n_users, sizeof *mark);

@@ -181,9 +181,6 @@ static bool is_one_log(bool is_shadow, bool is_own, bool has_commit, size_t n_fi
     return false;
 }
 
-/* Each connection is a thread with a client of its own, which is why their number has a limit. More threads than the
- * server has connections to give only measure the waiting for one. max_errors 0 would end the replay before it starts
- * and is refused. */
 static int run_replay(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     struct lc_replay_options o = {.concurrency = 1, .max_errors = 100};

@@ -99,9 +99,7 @@ static void put_cell(const struct canvas *v, const struct lc_series *series, siz
     }
 }
 
-/* The label of the series that ends in this line of the chart; at most one, the one drawn last. Labels stand right of
- * the drawing, outside its width, in the colour or with the mark of their curve. label_line: from place_labels.
- * n_series is small, so all are looked at in every line. */
+/* Right of the drawing, outside its width, the label of the series that ends in this line. */
 static void put_label(const struct canvas *v, const struct lc_series *series, size_t n_series, size_t line,
                       const size_t *label_line, struct lc_text *out)
 {
@@ -115,9 +113,8 @@ static void put_label(const struct canvas *v, const struct lc_series *series, si
     }
 }
 
-/* A line of its own for every label: where its curve ends, moved down or up while that is taken. Searches outwards from
- * the wanted line: 0, 1 down, 1 up, 2 down, ... With more curves than lines some go without. line: [n_series] for the
- * result; `height` means that the series has no label. taken: [height]. */
+/* A line of its own for every label: where its curve ends, else the nearest that is free: 1 down, 1 up, 2 down, ...
+ * line: [n_series]; `height` means that the series has no label. */
 static void place_labels(const struct canvas *v, const struct lc_series *series, size_t n_series, size_t *line)
 {
     size_t height = v->chart->height;

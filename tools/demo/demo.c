@@ -17,9 +17,8 @@
 static const int colours[LC_MAX_POLICIES] = {32, 33, 36, 35, 34, 31, 37, 37};
 static const char marks[LC_MAX_POLICIES] = {'*', 'o', '+', '.', 'x', '#', '%', '@'};
 
-/* Asks before anything is computed: the most likely failure is that no server runs. /readyz and not /healthz: one that
- * drains or whose disk fails would answer the latter and then refuse the demo. The hint about starting a server goes to
- * standard error, like the error itself. */
+/* /readyz and not /healthz: a server that drains or whose disk fails would answer the latter and then refuse the demo.
+ */
 int lc_demo_check(const struct lc_session *s)
 {
     struct lc_client *c = lc_client_new(s, NULL);

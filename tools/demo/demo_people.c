@@ -237,8 +237,7 @@ static void print_result(const struct lc_session *s, const struct lc_demo_option
 }
 
 /* Rounds grow with the sample, so that each user is seen about ten times whatever N is. rho = 1 / users gives the
- * crowd's average a prior variance of 1, whatever N is. All options that were not given are filled in here, before the
- * first number is printed, so that the report says what was really used. */
+ * crowd's average a prior variance of 1. */
 int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *given)
 {
     struct lc_demo_options o = *given;
@@ -251,7 +250,6 @@ int lc_demo_people(const struct lc_session *s, const struct lc_demo_options *giv
         po.n_users = po.n_users < f.net.n_users ? po.n_users : f.net.n_users;
         po.n_candidates = o.n_candidates > 0 ? o.n_candidates : DEFAULT_CANDIDATES;
         po.dim = o.has_no_features ? 0 : FEATURES;
-        /* ten a user, but no more than MAX_ROUNDS */
         size_t rounds = po.n_users * ROUNDS_PER_USER < MAX_ROUNDS ? po.n_users * ROUNDS_PER_USER : MAX_ROUNDS;
         o.n_rounds = o.n_rounds > 0 ? o.n_rounds : rounds;
         o.lambda = o.lambda > 0.0 ? o.lambda : LAMBDA;

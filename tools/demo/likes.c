@@ -38,9 +38,8 @@ static void add_pair(struct pairs *p, uint32_t user, uint32_t arm)
 
 /* --- CSV -------------------------------------------------------------------------------------------- */
 
-/* Ids of rows with a count of 0 are not interned: a user who only disliked is no user of this file. The edge reader
- * checks the rows: two or three columns, no empty id, a number where there is a third. A third column is a count of
- * plays: more than 0 means "likes", how often does not matter. Both ids are interned only after that test. */
+/* A third column is a count of plays: more than 0 means "likes", how often does not matter. Ids of rows with a count of
+ * 0 are not interned: a user who only disliked is no user of this file. */
 static int read_csv(struct pairs *p, struct kb_ids *users, struct kb_ids *arms, const char *path, char *why)
 {
     struct lc_edge_reader reader;
@@ -73,16 +72,13 @@ struct json_reader {
     char *why;
 };
 
-/* A message with the file and the user; returns -1. Names are cut, so that the message fits. `what` says what was
- * expected. The path goes first, as in the messages of csv.c. */
 static int fail_user(struct json_reader *r, const char *user, const char *what)
 {
     snprintf(r->why, LC_WHY, "%.120s: user \"%.40s\": %s", r->path, user, what);
     return -1;
 }
 
-/* One member: "user": ["arm", ...]. An array may be empty: the user is then known and likes nothing. Called for each
- * user in the order of the file, which fixes the order of the indices. */
+/* "user": ["arm", ...]. An array may be empty: the user is then known and likes nothing. */
 static int read_member(void *arg, const char *user, const struct json_t *list)
 {
     struct json_reader *r = arg;
@@ -101,8 +97,7 @@ static int read_member(void *arg, const char *user, const struct json_t *list)
     return 0;
 }
 
-/* The whole text is parsed at once: some 60 bytes of memory a like. Errors of the parser are put behind the file's
- * name; those of a member come complete. */
+/* The whole text is parsed at once: some 60 bytes of memory a like. */
 static int read_json(struct pairs *p, struct kb_ids *users, struct kb_ids *arms, const char *path, char *why)
 {
     struct json_reader r = {p, users, arms, path, why};
@@ -134,9 +129,8 @@ static int by_user_and_arm(const void *a, const void *b)
     return x->arm < y->arm ? -1 : x->arm > y->arm;
 }
 
-/* CSR by counting; start[u + 1] holds the count of u until the sums are taken. n_users is set by now. Items are sorted,
- * so repeats stand side by side and each user's arms come out ascending. start: users known from elsewhere are in it as
- * well, so it is indexed by any user. n_fans counts users, as repeats are skipped before it. */
+/* CSR by counting; start[u + 1] holds the count of u until the sums are taken. Items are sorted, so repeats stand side
+ * by side and each user's arms come out ascending. */
 static void build(struct lc_likes *l, struct pairs *p)
 {
     if (p->n > 0)
@@ -212,9 +206,8 @@ static int by_hash(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* The user's hash is taken once and continued by each arm. O(n log n). By the ids' bytes, not by their indices: the
- * order in which files were read cannot matter. r is room for one user's likes, of which there are at most as many as
- * arms. Each user's part is independent of all others, so a sample of users does not change it. */
+/* By the ids' bytes, not by their indices: the order in which files were read cannot matter. Each user's part is
+ * independent of all others, so a sample of users does not change it. */
 void lc_likes_split(const struct lc_likes *l, const struct kb_ids *users, uint64_t seed, bool *is_training)
 {
     struct ranked *r = lc_alloc(l->arms.n, sizeof *r);

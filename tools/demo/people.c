@@ -80,8 +80,7 @@ static int by_fans(const void *a, const void *b)
 }
 
 /* "Less than the share of those who like anything": counted over the whole file, not over the sample. Kept arms are
- * numbered from the most liked down; these numbers are the `arm` of all functions below. rare_share asks how well
- * tastes of few can be found, where popularity helps nobody. */
+ * numbered from the most liked down; these numbers are the `arm` of all functions below. */
 static void take_arms(struct lc_people *p)
 {
     const struct lc_likes *l = p->likes;
@@ -107,9 +106,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The members' likes of kept arms on one side of the split, as CSR. kept: [arms] number of a kept arm or KB_ID_NONE.
- * Sorted again within a member, as numbers follow popularity. *start and *item are allocated here; *item stays NULL
- * when nobody has any, which all readers allow for. */
+/* The members' likes of kept arms on one side of the split, as CSR; *item is NULL when nobody has any. kept: [arms]
+ * number of a kept arm or KB_ID_NONE. Sorted again within a member, as numbers follow popularity. */
 static void take_side(const struct lc_people *p, const uint32_t *kept, const bool *is_training, bool side,
                       size_t **start, uint32_t **item)
 {

@@ -113,9 +113,8 @@ static int read_choice(struct lc_runner *r, size_t t, const struct lc_reply *rep
     return rc;
 }
 
-/* select, then reward: the next round begins when the reward is durable. arms and body are the thread's scratch. 0, or
- * -1 with r->why; a failed round adds nothing to the curve. The order of the two requests in the tenant's log is the
- * same in every run, hence so is the model. */
+/* select, then reward: the next round begins when the reward is durable, so the log is the same in every run, and hence
+ * the model. 0, or -1 with r->why; a failed round adds nothing to the curve. */
 static int play_round(struct lc_runner *r, struct lc_client *c, size_t t, size_t *arms, struct lc_text *body)
 {
     const struct lc_game *g = r->game;

@@ -173,8 +173,7 @@ out:
 }
 
 /* truth = C^-T Z A^T, column by column: f_a = sum_{b <= a} A[a][b] C^-T z_b. Cov(C^-T z) = (C C^T)^-1, which is the
- * user kernel. Cost: m solves, O(n^2 m), and O(n m^2) for the product with A. z is n x m, one column per arm, solved in
- * place. */
+ * user kernel. O(n^2 m + n m^2). z: n x m, one column per arm. */
 static void draw_truth(struct lc_town *town, const struct kb_chol *users, const struct kb_chol *arms)
 {
     size_t n = town->o.n_users, m = town->o.n_arms;
