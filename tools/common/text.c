@@ -57,6 +57,12 @@ char *lc_copy(const char *s)
     return out;
 }
 
+bool lc_ends_with(const char *s, const char *tail)
+{
+    const size_t n = strlen(s), m = strlen(tail);
+    return n >= m && strcmp(s + n - m, tail) == 0;
+}
+
 void *lc_room(void *ptr, size_t *cap, size_t need, size_t size)
 {
     size_t next = *cap > 0 ? *cap : 16;

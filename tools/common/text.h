@@ -11,6 +11,7 @@ void *lc_alloc(size_t n, size_t size);             /* zeroed, never NULL; sizes 
 void *lc_regrow(void *ptr, size_t n, size_t size); /* realloc; new part not zeroed */
 void lc_out_of_memory(size_t n, size_t size) __attribute__((noreturn));
 char *lc_copy(const char *s);
+bool lc_ends_with(const char *s, const char *tail);
 
 /* An array of *cap items with room for at least `need`, by doubling: ptr, or where it has moved; new items are zero. */
 void *lc_room(void *ptr, size_t *cap, size_t need, size_t size);

@@ -58,15 +58,9 @@ struct json_t *lc_json_from_file(const char *file)
     return doc;
 }
 
-static bool ends_with(const char *s, const char *tail)
-{
-    const size_t n = strlen(s), m = strlen(tail);
-    return n >= m && strcmp(s + n - m, tail) == 0;
-}
-
 const char *lc_type_of(const char *file)
 {
-    if (ends_with(file, ".ndjson") || ends_with(file, ".jsonl"))
+    if (lc_ends_with(file, ".ndjson") || lc_ends_with(file, ".jsonl"))
         return LC_NDJSON_TYPE;
-    return ends_with(file, ".json") ? LC_JSON_TYPE : NULL;
+    return lc_ends_with(file, ".json") ? LC_JSON_TYPE : NULL;
 }

@@ -41,22 +41,16 @@ static const struct lc_policy policies[] = {
 
 /* --- files ------------------------------------------------------------------------------------------ */
 
-static bool ends_with(const char *s, const char *tail)
-{
-    size_t n = strlen(s), m = strlen(tail);
-    return n >= m && strcmp(s + n - m, tail) == 0;
-}
-
 /* Names of files as data sets in the wild have them: RO_edges.csv, edges.csv, my_edges.csv. */
 static bool is_edges(const char *name)
 {
-    return strstr(name, "edges") != NULL && ends_with(name, ".csv");
+    return strstr(name, "edges") != NULL && lc_ends_with(name, ".csv");
 }
 
 static bool is_likes(const char *name)
 {
     return (strstr(name, "genres") != NULL || strstr(name, "likes") != NULL) &&
-           (ends_with(name, ".json") || ends_with(name, ".csv"));
+           (lc_ends_with(name, ".json") || lc_ends_with(name, ".csv"));
 }
 
 /* The first name in the folder (by the alphabet) that fits; malloc'd path or NULL. Freed by the caller. */

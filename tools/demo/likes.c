@@ -153,13 +153,6 @@ static void build(struct lc_likes *l, struct pairs *p)
         l->start[u + 1] += l->start[u];
 }
 
-/* By the name alone; standard input is CSV. At least one character must stand before the suffix. */
-static bool is_json(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 5 && strcmp(path + n - 5, ".json") == 0;
-}
-
 /* Users who are known from elsewhere and like nothing have an empty range. A file without any like is an error: nothing
  * could be played. Users beyond those of the network stay among the ids, but belong to no sample. */
 int lc_likes_read(struct lc_likes *l, struct kb_ids *users, const char *path, char *why)
@@ -167,7 +160,7 @@ int lc_likes_read(struct lc_likes *l, struct kb_ids *users, const char *path, ch
     struct pairs p = {0};
     memset(l, 0, sizeof *l);
     kb_ids_init(&l->arms, ld_hash_key());
-    int rc = (is_json(path) ? read_json : read_csv)(&p, users, &l->arms, path, why);
+    int rc = (lc_ends_with(path, ".json") ? read_json : read_csv)(&p, users, &l->arms, path, why);
     if (rc == 0 && p.n == 0) {
         snprintf(why, LC_WHY, "%.200s: no like in this file", path);
         rc = -1;
