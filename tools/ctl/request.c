@@ -1,6 +1,5 @@
 /* What commands share: one request with its printed answer, paths of tenants, tables, files that are JSON. */
 #include <stdio.h>
-#include <string.h>
 
 #include "common/http_client.h"
 #include "ctl/commands.h"
