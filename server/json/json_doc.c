@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/magnitude.h"
 #include "json/json_value.h"
 
 #define FIRST_BLOCK 4096u
@@ -58,17 +59,23 @@ void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size)
     return memory;
 }
 
-/* Nothing decoded from it may be looked at afterwards; NULL is fine. */
+/* In its own first block. */
+struct ld_doc *ld_doc_new(void)
+{
+    struct ld_doc start = {.magnitude = KB_MOST_MAGNITUDE}, *doc = ld_doc_alloc(&start, 1, sizeof *doc);
+    if (doc != NULL)
+        *doc = start;
+    return doc;
+}
+
 void ld_doc_free(struct ld_doc *doc)
 {
     if (doc == NULL)
         return;
-    while (doc->blocks != NULL) {
-        struct ld_block *next = doc->blocks->next;
-        free(doc->blocks);
-        doc->blocks = next;
-    }
     free(doc->line);
     free(doc->item);
-    free(doc);
+    for (struct ld_block *b = doc->blocks, *next; b != NULL; b = next) {
+        next = b->next;
+        free(b);
+    }
 }

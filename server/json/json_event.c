@@ -54,7 +54,11 @@ static const struct ld_rule any = {.lo = 0, .hi = INFINITY}, real = {.lo = -INFI
                             number = {.lo = 0, .hi = UINT32_MAX - 1}, count = {.lo = 0, .hi = MAX_COUNT},
                             one_or_more = {.lo = 1, .hi = MAX_COUNT}, level = {.lo = 1, .hi = KB_MAX_LEVEL},
                             level_or_none = {.lo = 0, .hi = KB_MAX_LEVEL}, word = {.lo = 1, .hi = 32},
-                            dropped_text = {.lo = 1, .hi = LD_MAX_DROPPED};
+                            dropped_text = {.lo = 1, .hi = LD_MAX_DROPPED},
+                            up_to_most_tunings = {.lo = 0, .hi = KB_MOST_TUNINGS},
+                            one_slot_or_more = {.lo = 1, .hi = KB_MAX_SLOTS},
+                            two_slots_or_more = {.lo = 2, .hi = KB_MAX_SLOTS},
+                            other_components = {.lo = KB_N_MIXTURE - 1, .hi = KB_N_MIXTURE - 1};
 
 /* clang-format off */
 #define ID(name, how, at) {name, LD_ROW_TEXT, how, at, .rule = &ld_id_rule}
@@ -74,7 +78,8 @@ static const struct ld_rule any = {.lo = 0, .hi = INFINITY}, real = {.lo = -INFI
 #define FEATURES(how, at) VECTOR("features", how, at, LD_DIM_ARM)
 #define FEATURES_OR_NULL(how, at) FEATURES(LD_ROW_YOUNG | LD_ROW_OR_NULL | (how), at)
 #define IDS(name, how, at, n) {name, LD_ROW_TEXTS, how, at, n, .rule = &any}
-#define LIST(name, how, at, n, list) {name, LD_ROW_LIST, how, at, n, .of = list}
+#define LIST(name, how, at, n, list) {name, LD_ROW_LIST, how, at, n, .rule = &any, .of = list}
+#define SHORT_LIST(name, how, at, n, list, bounds) {name, LD_ROW_LIST, how, at, n, .rule = bounds, .of = list}
 #define OBJECT(name, how, at, flag, rows) {name, LD_ROW_OBJECT, how, at, flag, .of = rows}
 #define COLUMN(name, how, at, n, item) {name, LD_ROW_COLUMN, how, at, n, .of = item}
 #define ELIGIBILITY(where) {"eligibility", LD_ROW_ELIGIBILITY, OPTIONAL, .at = where}
@@ -97,58 +102,20 @@ static const struct ld_row configured[] = {
 
 /* --- graph --------------------------------------------------------------------------------------------- */
 
-static const void *read_edges(struct ld_in *in, const struct ld_value *v, size_t *n)
-{
-    return ld_in_edges(in, v, false, n);
-}
-
-static const void *read_pairs(struct ld_in *in, const struct ld_value *v, size_t *n)
-{
-    return ld_in_edges(in, v, true, n);
-}
-
-/* In the order of the request; the weight is written even where it is 1, and means nothing in removals. */
-static const struct ld_row edge_rows[] = {
-    ID("u", 0, offsetof(struct kb_ev_edge, u)),
-    ID("v", 0, offsetof(struct kb_ev_edge, v)),
-    REAL("weight", 0, offsetof(struct kb_ev_edge, weight)),
-};
-static const struct ld_list edges = {
-    {edge_rows, 3}, sizeof(struct kb_ev_edge), {.hi = INFINITY}, LD_LIST_TUPLES, read_edges};
-static const struct ld_list pairs = {
-    {edge_rows, 2}, sizeof(struct kb_ev_edge), {.hi = INFINITY}, LD_LIST_TUPLES, read_pairs};
-
 static const struct ld_row graph[] = {
     HEAD,
     FLAG("replace", 0, EV(graph.is_replace)),
     IDS("users", 0, EV(graph.users), EV(graph.n_users)),
-    LIST("add", 0, EV(graph.add), EV(graph.n_add), &edges),
-    LIST("remove", 0, EV(graph.remove), EV(graph.n_remove), &pairs),
+    LIST("add", 0, EV(graph.add), EV(graph.n_add), &ld_edges_list),
+    LIST("remove", 0, EV(graph.remove), EV(graph.n_remove), &ld_pairs_list),
 };
 
 /* --- arms ---------------------------------------------------------------------------------------------- */
 
-/* Within the list an arm may stand once, as in a body. */
-static const void *read_arms(struct ld_in *in, const struct ld_value *v, size_t *n)
-{
-    return ld_in_arms(in, v, in->dim[LD_DIM_ARM], n);
-}
-
-/* An arm without features has no such member, which is how it was put. */
-static const struct ld_row arm_rows[] = {
-    ID("id", 0, offsetof(struct kb_ev_arm, id)),
-    FEATURES(OPTIONAL, offsetof(struct kb_ev_arm, features)),
-    FLAG("active", 0, offsetof(struct kb_ev_arm, is_active)),
-    FLAG("stopped", OPTIONAL, offsetof(struct kb_ev_arm, is_stopped)),
-    ELIGIBILITY(offsetof(struct kb_ev_arm, eligibility)),
-};
-static const struct ld_list arms_put = {
-    LD_ROWS(arm_rows), sizeof(struct kb_ev_arm), {.hi = INFINITY}, LD_LIST_OBJECTS, read_arms};
-
 static const struct ld_row arms[] = {
     HEAD,
     FLAG("replace", 0, EV(arms.is_replace)),
-    LIST("put", 0, EV(arms.put), EV(arms.n_put), &arms_put),
+    LIST("put", 0, EV(arms.put), EV(arms.n_put), &ld_arms_list),
     IDS("remove", 0, EV(arms.remove), EV(arms.n_remove)),
     IDS("stop", OPTIONAL, EV(arms.stop), EV(arms.n_stop)),
     IDS("start", OPTIONAL, EV(arms.start), EV(arms.n_start)),
@@ -167,11 +134,9 @@ static const struct ld_row candidate_rows[] = {
 
 /* All slots, the one drawn first; `arm` and `features` of the line repeat that one for readers who know no slates. A
  * slate of one is not written, and refused: one decision has one spelling. */
-static const struct ld_list slate = {
-    LD_ROWS(slot_rows), sizeof(struct kb_ev_slot), {.lo = 2, .hi = KB_MAX_SLOTS}, LD_LIST_OBJECTS, NULL};
+static const struct ld_list slate = {LD_ROWS(slot_rows), sizeof(struct kb_ev_slot), LD_LIST_OBJECTS, NULL};
 /* An id for each candidate, or with its features where they were given inline. */
-static const struct ld_list among = {
-    LD_ROWS(candidate_rows), sizeof(struct kb_ev_slot), {.hi = INFINITY}, LD_LIST_SHORT, NULL};
+static const struct ld_list among = {LD_ROWS(candidate_rows), sizeof(struct kb_ev_slot), LD_LIST_SHORT, NULL};
 
 /* Propensity and mean are those of slot 0 at the time, and kept as told: a fold does not decide again, and could not,
  * since the kernels of another machine round otherwise. Offline estimators need nothing else from the model. */
@@ -189,7 +154,7 @@ static const struct ld_row decided[] = {
     WORD("route", OPTIONAL, EV(decided.route), kb_route_words),
     TIME("assigned_until", OPTIONAL, EV(decided.assigned_until_ms)),
     NUMBER("level", OPTIONAL, EV(decided.level), &level),
-    LIST("slate", OPTIONAL, AT(slate), AT(n_slate), &slate),
+    SHORT_LIST("slate", OPTIONAL, AT(slate), AT(n_slate), &slate, &two_slots_or_more),
     LIST("among", OPTIONAL, EV(decided.among), EV(decided.n_among), &among),
 };
 
@@ -261,14 +226,13 @@ static const struct ld_row sums_rows[] = {
     REAL("energy", 0, offsetof(struct sums, energy)),
     REAL("log_det", 0, offsetof(struct sums, log_det)),
 };
-static const struct ld_list mixture = {
-    LD_ROWS(sums_rows), sizeof(struct sums), {.lo = KB_N_MIXTURE - 1, .hi = KB_N_MIXTURE - 1}, LD_LIST_OBJECTS, NULL};
+static const struct ld_list mixture = {LD_ROWS(sums_rows), sizeof(struct sums), LD_LIST_OBJECTS, NULL};
 
 static const struct ld_row evidence_rows[] = {
     REAL("square", 0, EV(dictionary.square)),
     REAL("energy", 0, EV(dictionary.energy)),
     REAL("log_det", 0, EV(dictionary.log_det)),
-    LIST("mixture", OPTIONAL, AT(mixture), AT(n_mixture), &mixture),
+    SHORT_LIST("mixture", OPTIONAL, AT(mixture), AT(n_mixture), &mixture, &other_components),
 };
 static const struct ld_rows evidence = LD_ROWS(evidence_rows);
 
@@ -278,8 +242,7 @@ static const struct ld_row point_rows[] = {
     FROM_ONE("event", 0, offsetof(struct kb_ev_atom, event)),
     PROBABILITY("probability", 0, offsetof(struct kb_ev_atom, probability)),
 };
-static const struct ld_list points = {
-    LD_ROWS(point_rows), sizeof(struct kb_ev_atom), {.hi = INFINITY}, LD_LIST_OBJECTS, NULL};
+static const struct ld_list points = {LD_ROWS(point_rows), sizeof(struct kb_ev_atom), LD_LIST_OBJECTS, NULL};
 
 #define DICTIONARY                                                                                                     \
     HEAD, FLAG("reset", 0, EV(dictionary.is_reset)), FLAG("begun", OPTIONAL, EV(dictionary.is_begun)),                 \
@@ -305,8 +268,7 @@ static const struct ld_row tuning_rows[] = {
     COUNT("event", TUNING(event)),
 };
 static const struct ld_rows tuning = LD_ROWS(tuning_rows), scales = {tuning_rows, 9};
-static const struct ld_list tunings = {
-    LD_ROWS(tuning_rows), sizeof(struct kb_tuning), {.hi = KB_MOST_TUNINGS}, LD_LIST_OBJECTS, NULL};
+static const struct ld_list tunings = {LD_ROWS(tuning_rows), sizeof(struct kb_tuning), LD_LIST_OBJECTS, NULL};
 
 void ld_text_tuning(struct ld_text *t, const struct kb_tuning *of, bool is_found)
 {
@@ -414,7 +376,7 @@ static const struct ld_row part_begin[] = {
     LENGTHSCALE("context_lengthscale", PART(context_lengthscale)),
     LENGTHSCALE("arm_lengthscale", PART(arm_lengthscale)),
     OBJECT("scales", LD_ROW_HAS, AT(tuning), AT(has_scales), &scales),
-    LIST("tunings", OPTIONAL, PART(tunings), PART(n_tunings), &tunings),
+    SHORT_LIST("tunings", OPTIONAL, PART(tunings), PART(n_tunings), &tunings, &up_to_most_tunings),
     SETTINGS(PART(spec)),
 };
 
@@ -453,8 +415,7 @@ static const struct ld_row link_rows[] = {
     NUMBER("v", 0, offsetof(struct kb_ev_link, v), &number),
     REAL("weight", 0, offsetof(struct kb_ev_link, weight)),
 };
-static const struct ld_list links = {
-    LD_ROWS(link_rows), sizeof(struct kb_ev_link), {.hi = INFINITY}, LD_LIST_TUPLES, read_links};
+static const struct ld_list links = {LD_ROWS(link_rows), sizeof(struct kb_ev_link), LD_LIST_TUPLES, read_links};
 
 static const struct ld_row part_graph[] = {
     PART_HEAD,
@@ -480,8 +441,8 @@ static const struct ld_row open_slot_rows[] = {
     REAL_OR_NOT("reward", offsetof(struct kb_ev_open_slot, reward), offsetof(struct kb_ev_open_slot, has_reward)),
     REAL("halvings", OPTIONAL | LD_ROW_OR_ZERO, offsetof(struct kb_ev_open_slot, halvings)),
 };
-static const struct ld_list open_slots = {
-    LD_ROWS(open_slot_rows), sizeof(struct kb_ev_open_slot), {.lo = 1, .hi = KB_MAX_SLOTS}, LD_LIST_OBJECTS, NULL};
+static const struct ld_list open_slots = {LD_ROWS(open_slot_rows), sizeof(struct kb_ev_open_slot), LD_LIST_OBJECTS,
+                                          NULL};
 
 static const struct ld_row part_decision[] = {
     PART_HEAD,
@@ -493,7 +454,7 @@ static const struct ld_row part_decision[] = {
     REAL("importance", OPTIONAL | LD_ROW_OR_ZERO, PART(importance)),
     NUMBER("level", 0, PART(level), &level_or_none),
     WORD("route", OPTIONAL, PART(route), kb_route_words),
-    LIST("slots", LD_ROW_EARLY, PART(slots), PART(n_slots), &open_slots),
+    SHORT_LIST("slots", LD_ROW_EARLY, PART(slots), PART(n_slots), &open_slots, &one_slot_or_more),
 };
 
 #define KNOWN(member) offsetof(struct kb_ev_known_arm, member)
@@ -508,8 +469,8 @@ static const struct ld_row known_arm_rows[] = {
     COUNT("rewarded", KNOWN(rewarded)),
     REAL("reward_sum", 0, KNOWN(reward_sum)),
 };
-static const struct ld_list known_arms = {
-    LD_ROWS(known_arm_rows), sizeof(struct kb_ev_known_arm), {.hi = INFINITY}, LD_LIST_OBJECTS, NULL};
+static const struct ld_list known_arms = {LD_ROWS(known_arm_rows), sizeof(struct kb_ev_known_arm), LD_LIST_OBJECTS,
+                                          NULL};
 
 static const struct ld_row part_arms[] = {
     PART_HEAD,
@@ -671,9 +632,7 @@ int ld_decode_event(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, 
     struct line l = {.part = {.n_users = 0}};
     ld_in_init(&in, doc, p);
     in.is_log = true;
-    in.dim[LD_DIM_CONTEXT] = context_dim;
-    in.dim[LD_DIM_ARM] = arm_dim;
-    in.dim[LD_DIM_POINT] = context_dim + arm_dim;
+    ld_in_set_dims(&in, context_dim, arm_dim);
     if (!ld_is(&doc->root, LD_V_OBJECT)) {
         ld_in_fault(&in, NULL, "expected an object");
         return -1;
@@ -735,6 +694,6 @@ void ld_text_arm(struct ld_text *t, const struct kb_ev_arm *arm, uint32_t arm_di
 {
     const struct ld_out out = {t, {1, 0, arm_dim, 0}, NULL};
     ld_text_raw(t, "{", 1);
-    ld_text_rows(&out, &arms_put.rows, 0, arms_put.rows.n, arm);
+    ld_text_rows(&out, &ld_arms_list.rows, 0, ld_arms_list.rows.n, arm);
     ld_text_raw(t, "}", 1);
 }

@@ -11,13 +11,12 @@
  * Both resources are large (hundreds of thousands of items), so every function is linear, and memory is that of the
  * items: 24 bytes an edge or arm and 8 a feature, besides the parsed document that their strings are borrowed from. */
 #include "json/json_in.h"
-#include "json/json_util.h"
 
 #include <string.h>
 
 #include "base/hash_key.h"
 #include "base/ids.h"
-#include "json/json_routing.h"
+#include "json/json_rows.h"
 
 /* --- edges ------------------------------------------------------------------------------------------- */
 
@@ -49,9 +48,8 @@ static void read_edge(struct ld_in *in, const struct ld_value *v, bool is_remova
     ld_in_leave(in, mark);
 }
 
-/* The items of an array of edges; array NULL holds none. O(n). The place in hand is the array's own; each item adds
- * its index while it is read. */
-const struct kb_ev_edge *ld_in_edges(struct ld_in *in, const struct ld_value *array, bool is_removal, size_t *n)
+/* The items of an array of edges. O(n). */
+static const struct kb_ev_edge *read_items(struct ld_in *in, const struct ld_value *array, bool is_removal, size_t *n)
 {
     *n = ld_n_items(array);
     struct kb_ev_edge *edges = *n > 0 ? ld_in_alloc(in, *n, sizeof *edges) : NULL;
@@ -67,27 +65,41 @@ const struct kb_ev_edge *ld_in_edges(struct ld_in *in, const struct ld_value *ar
     return edges;
 }
 
-/* Users who have no edge, and so stand in no pair, are named by `users`; those in pairs need not be. */
-static void read_graph(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+static const void *read_edges(struct ld_in *in, const struct ld_value *array, size_t *n)
 {
-    struct kb_event *ev = arg;
-    if (i == LD_GRAPH_USERS)
-        ev->as.graph.users = ld_in_id_list(in, v, &ld_graph_rules.rule[i], &ev->as.graph.n_users);
-    else if (ld_in_list(in, v, &ld_graph_rules.rule[i]))
-        ev->as.graph.add = ld_in_edges(in, v, false, &ev->as.graph.n_add);
+    return read_items(in, array, false, n);
 }
 
-static void read_graph_patch(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+static const void *read_pairs(struct ld_in *in, const struct ld_value *array, size_t *n)
 {
-    const struct ld_rule *rule = &ld_graph_patch_rules.rule[i];
-    struct kb_event *ev = arg;
-    if (i == LD_GRAPH_PATCH_USERS)
-        ev->as.graph.users = ld_in_id_list(in, v, rule, &ev->as.graph.n_users);
-    else if (ld_in_list(in, v, rule) && i == LD_GRAPH_PATCH_ADD)
-        ev->as.graph.add = ld_in_edges(in, v, false, &ev->as.graph.n_add);
-    else if (ld_is(v, LD_V_ARRAY))
-        ev->as.graph.remove = ld_in_edges(in, v, true, &ev->as.graph.n_remove);
+    return read_items(in, array, true, n);
 }
+
+/* In the order of the request; the weight is written even where it is 1, and means nothing in removals. */
+static const struct ld_row edge_rows[] = {
+    {"u", LD_ROW_TEXT, .at = offsetof(struct kb_ev_edge, u)},
+    {"v", LD_ROW_TEXT, .at = offsetof(struct kb_ev_edge, v)},
+    {"weight", LD_ROW_REAL, .at = offsetof(struct kb_ev_edge, weight)},
+};
+const struct ld_list ld_edges_list = {{edge_rows, 3}, sizeof(struct kb_ev_edge), LD_LIST_TUPLES, read_edges};
+const struct ld_list ld_pairs_list = {{edge_rows, 2}, sizeof(struct kb_ev_edge), LD_LIST_TUPLES, read_pairs};
+
+#define IN_GRAPH(row_kind, member, number, list)                                                                       \
+    {                                                                                                                  \
+        .kind = row_kind, .at = offsetof(struct kb_event, as.graph.member),                                            \
+        .more = offsetof(struct kb_event, as.graph.number), .of = list                                                 \
+    }
+
+/* Users who have no edge, and so stand in no pair, are named by `users`; those in pairs need not be. */
+static const struct ld_row graph_rows[] = {
+    [LD_GRAPH_USERS] = IN_GRAPH(LD_ROW_TEXTS, users, n_users, NULL),
+    [LD_GRAPH_EDGES] = IN_GRAPH(LD_ROW_LIST, add, n_add, &ld_edges_list),
+};
+static const struct ld_row graph_patch_rows[] = {
+    [LD_GRAPH_PATCH_USERS] = IN_GRAPH(LD_ROW_TEXTS, users, n_users, NULL),
+    [LD_GRAPH_PATCH_ADD] = IN_GRAPH(LD_ROW_LIST, add, n_add, &ld_edges_list),
+    [LD_GRAPH_PATCH_REMOVE] = IN_GRAPH(LD_ROW_LIST, remove, n_remove, &ld_pairs_list),
+};
 
 /* An NDJSON body has edges only, like the bare array that it is parsed into. seq and time of the event are given by
  * the writer. */
@@ -97,54 +109,44 @@ int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, str
     ld_in_init(&in, doc, p);
     *out = (struct kb_event){.type = KB_EV_GRAPH, .as.graph = {.is_replace = !is_patch}};
     if (is_patch)
-        (void)ld_in_members(&in, &doc->root, &ld_graph_patch_rules, read_graph_patch, out);
+        (void)ld_in_body(&in, &doc->root, &ld_graph_patch_rules, graph_patch_rows, out);
     else if (ld_is(&doc->root, LD_V_ARRAY))
-        out->as.graph.add = ld_in_edges(&in, &doc->root, false, &out->as.graph.n_add);
+        out->as.graph.add = read_items(&in, &doc->root, false, &out->as.graph.n_add);
     else
-        (void)ld_in_members(&in, &doc->root, &ld_graph_rules, read_graph, out);
+        (void)ld_in_body(&in, &doc->root, &ld_graph_rules, graph_rows, out);
     return ld_in_done(&in);
 }
 
 /* --- arms -------------------------------------------------------------------------------------------- */
 
-/* An arm of the catalogue, and how many features it has when it brings any. */
-struct arm_reading {
-    struct kb_ev_arm *out;
-    uint32_t dim;
+/* In the order of the schema's rules. An arm without features is written without the member, which is how it was put.
+ */
+static const struct ld_row arm_rows[] = {
+    [LD_ARM_ID] = {"id", LD_ROW_TEXT, .at = offsetof(struct kb_ev_arm, id)},
+    [LD_ARM_FEATURES] = {"features", LD_ROW_VECTOR, LD_ROW_OPTIONAL | LD_ROW_OR_NULL,
+                         offsetof(struct kb_ev_arm, features), .dim = LD_DIM_ARM},
+    [LD_ARM_ACTIVE] = {"active", LD_ROW_FLAG, .at = offsetof(struct kb_ev_arm, is_active)},
+    [LD_ARM_STOPPED] = {"stopped", LD_ROW_FLAG, LD_ROW_OPTIONAL, .at = offsetof(struct kb_ev_arm, is_stopped)},
+    [LD_ARM_ELIGIBILITY] = {"eligibility", LD_ROW_ELIGIBILITY, LD_ROW_OPTIONAL,
+                            .at = offsetof(struct kb_ev_arm, eligibility)},
 };
-
-static void read_arm_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
-{
-    const struct arm_reading *arm = arg;
-    if (i == LD_ARM_ID)
-        arm->out->id = ld_in_text(in, v, &ld_id_rule);
-    else if (i == LD_ARM_ACTIVE)
-        arm->out->is_active = ld_in_flag(in, v);
-    else if (i == LD_ARM_STOPPED)
-        arm->out->is_stopped = ld_in_flag(in, v);
-    else if (i == LD_ARM_ELIGIBILITY)
-        arm->out->eligibility = ld_in_eligibility(in, v);
-    else
-        arm->out->features = ld_in_vector_value(in, v, arm->dim, "arm_dim", true);
-}
 
 /* A string is short for {"id": string}: an active arm without features. Unknown members are faults here as elsewhere,
  * so that a misspelt "feature" is not an arm without any. */
-static void read_arm(struct ld_in *in, const struct ld_value *v, uint32_t arm_dim, struct kb_ev_arm *out)
+static void read_arm(struct ld_in *in, const struct ld_value *v, struct kb_ev_arm *out)
 {
-    struct arm_reading arm = {out, arm_dim};
     out->is_active = true;
     if (ld_is(v, LD_V_STRING) || (ld_is(v, LD_V_NUMBER) && !in->is_log))
         out->id = ld_in_text(in, v, &ld_id_rule);
     else if (ld_is(v, LD_V_OBJECT))
-        (void)ld_in_members(in, v, &ld_arm_rules, read_arm_member, &arm);
+        (void)ld_in_body(in, v, &ld_arm_rules, arm_rows, out);
     else
         ld_in_fault(in, NULL, "expected an arm: a string, or an object with id and what there is of it");
 }
 
 /* Within one list an id may stand once: of two features for one arm neither is more true. O(n) by a hash set. The
  * items are in the document's memory; NULL and *n = 0 for an empty list. */
-const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct ld_value *array, uint32_t arm_dim, size_t *n)
+static const void *read_arms(struct ld_in *in, const struct ld_value *array, size_t *n)
 {
     *n = ld_n_items(array);
     struct kb_ids seen;
@@ -154,7 +156,7 @@ const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct ld_value *arra
     kb_ids_init(&seen, ld_hash_key());
     for (size_t i = 0; i < *n; i++) {
         size_t here = ld_in_item(in, array, i);
-        read_arm(in, ld_item_of(array, i), arm_dim, &arms[i]);
+        read_arm(in, ld_item_of(array, i), &arms[i]);
         ld_in_refuse_repeat(in, &seen, arms[i].id);
         ld_in_leave(in, here);
     }
@@ -162,26 +164,21 @@ const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct ld_value *arra
     return arms;
 }
 
-/* The event being filled, and how many features its arms have. */
-struct arms_reading {
-    struct kb_event *out;
-    uint32_t dim;
-};
+const struct ld_list ld_arms_list = {LD_ROWS(arm_rows), sizeof(struct kb_ev_arm), LD_LIST_OBJECTS, read_arms};
 
-/* Of a put's body and of a patch's: their first member is the same. */
-static void read_arms(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
-{
-    const struct arms_reading *r = arg;
-    const struct ld_rule *rule = &ld_arms_patch_rules.rule[i];
-    if (i == LD_ARMS_PATCH_REMOVE)
-        r->out->as.arms.remove = ld_in_id_list(in, v, rule, &r->out->as.arms.n_remove);
-    else if (i == LD_ARMS_PATCH_STOP)
-        r->out->as.arms.stop = ld_in_id_list(in, v, rule, &r->out->as.arms.n_stop);
-    else if (i == LD_ARMS_PATCH_START)
-        r->out->as.arms.start = ld_in_id_list(in, v, rule, &r->out->as.arms.n_start);
-    else if (ld_in_list(in, v, rule))
-        r->out->as.arms.put = ld_in_arms(in, v, r->dim, &r->out->as.arms.n_put);
-}
+#define IN_ARMS(row_kind, member, number, list)                                                                        \
+    {                                                                                                                  \
+        .kind = row_kind, .at = offsetof(struct kb_event, as.arms.member),                                             \
+        .more = offsetof(struct kb_event, as.arms.number), .of = list                                                  \
+    }
+
+/* Of a patch's body, and of a put's, which has the first of them alone. */
+static const struct ld_row arms_rows[] = {
+    [LD_ARMS_PATCH_ARMS] = IN_ARMS(LD_ROW_LIST, put, n_put, &ld_arms_list),
+    [LD_ARMS_PATCH_REMOVE] = IN_ARMS(LD_ROW_TEXTS, remove, n_remove, NULL),
+    [LD_ARMS_PATCH_STOP] = IN_ARMS(LD_ROW_TEXTS, stop, n_stop, NULL),
+    [LD_ARMS_PATCH_START] = IN_ARMS(LD_ROW_TEXTS, start, n_start, NULL),
+};
 _Static_assert((int)LD_ARMS_ARMS == (int)LD_ARMS_PATCH_ARMS, "one reader for both");
 
 /* Of a patch all members may be missing: it then changes nothing, and is no fault. An id in both `arms` and `remove`
@@ -189,13 +186,13 @@ _Static_assert((int)LD_ARMS_ARMS == (int)LD_ARMS_PATCH_ARMS, "one reader for bot
  * arms only. */
 int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct kb_event *out, struct ld_problem *p)
 {
-    struct arms_reading r = {out, arm_dim};
     struct ld_in in;
     ld_in_init(&in, doc, p);
+    ld_in_set_dims(&in, 0, arm_dim);
     *out = (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = !is_patch}};
     if (!is_patch && ld_is(&doc->root, LD_V_ARRAY))
-        out->as.arms.put = ld_in_arms(&in, &doc->root, arm_dim, &out->as.arms.n_put);
+        out->as.arms.put = read_arms(&in, &doc->root, &out->as.arms.n_put);
     else
-        (void)ld_in_members(&in, &doc->root, is_patch ? &ld_arms_patch_rules : &ld_arms_rules, read_arms, &r);
+        (void)ld_in_body(&in, &doc->root, is_patch ? &ld_arms_patch_rules : &ld_arms_rules, arms_rows, out);
     return ld_in_done(&in);
 }

@@ -228,12 +228,11 @@ void ld_doc_bound(struct ld_doc *doc, double magnitude)
  * needed afterwards. p must have been initialised, and holds no problem yet. */
 int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson, struct ld_problem *p)
 {
-    struct ld_doc *doc = calloc(1, sizeof *doc);
+    struct ld_doc *doc = ld_doc_new();
     if (doc == NULL) {
         ld_problem_set(p, 503, "out of memory");
         return -1;
     }
-    doc->magnitude = KB_MOST_MAGNITUDE;
     /* An NDJSON text is an array with line numbers, also with no line in it. */
     doc->root.kind = is_ndjson ? LD_V_ARRAY : LD_V_NULL;
     parse(doc, text, n, is_ndjson, p);

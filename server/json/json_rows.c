@@ -1,6 +1,9 @@
 /* Reading and writing by rows: see json_rows.h.
  *
- * What is written is in the order of the rows, so a line of ours is read member by member without a search. */
+ * A body is read member by member in the order of its text, and what is missing is told behind what is there, so that
+ * faults come in the order in which their sender will look for them. A name is looked for among the few that an object
+ * may have; nothing is hashed. A line of the log is read in the order of the rows, in which it was written, so its
+ * members are found without a search. */
 #include "json/json_rows.h"
 
 #include <math.h>
@@ -40,7 +43,8 @@ static size_t size_of(enum ld_row_kind kind)
 
 /* --- reading ------------------------------------------------------------------------------------------ */
 
-static void read_value(struct ld_in *in, const struct ld_row *row, const struct ld_value *v, char *base);
+static void read_value(struct ld_in *in, const struct ld_row *row, const struct ld_rule *rule, const struct ld_value *v,
+                       char *base);
 
 static void read_word(struct ld_in *in, const struct ld_row *row, const struct ld_value *v, void *at)
 {
@@ -52,6 +56,15 @@ static void read_word(struct ld_in *in, const struct ld_row *row, const struct l
         ld_in_fault(in, NULL, "unknown %s", row->key);
 }
 
+static void read_choice(struct ld_in *in, const struct ld_rule *rule, const struct ld_value *v, void *at)
+{
+    const char *name = ld_in_choice(in, v, rule);
+    int choice = 0;
+    while (name != NULL && rule->choices[choice] != name)
+        choice++;
+    memcpy(at, &choice, sizeof choice);
+}
+
 static void read_time(struct ld_in *in, const struct ld_value *v, int64_t *at_ms)
 {
     if (!ld_is(v, LD_V_STRING) || ld_parse_time(ld_string_of(v), at_ms) != 0)
@@ -61,18 +74,19 @@ static void read_time(struct ld_in *in, const struct ld_value *v, int64_t *at_ms
 static void read_item(struct ld_in *in, const struct ld_list *list, const struct ld_value *v, char *item)
 {
     if (list->shape == LD_LIST_SHORT && !ld_is(v, LD_V_OBJECT))
-        read_value(in, &list->rows.row[0], v, item);
+        read_value(in, list->rows.row, list->rows.row->rule, v, item);
     else
         ld_in_rows(in, v, &list->rows, item);
 }
 
 /* Not NULL where there are no items: a list that is there is not one that is not. */
-static void read_list(struct ld_in *in, const struct ld_row *row, const struct ld_value *v, char *base)
+static void read_list(struct ld_in *in, const struct ld_row *row, const struct ld_rule *rule, const struct ld_value *v,
+                      char *base)
 {
     const struct ld_list *list = row->of;
     const void *items = NULL;
     size_t n = 0;
-    if (!ld_in_list(in, v, &list->rule))
+    if (!ld_in_list(in, v, rule))
         return;
     if (list->read != NULL) {
         items = list->read(in, v, &n);
@@ -95,7 +109,7 @@ static const void *read_items(struct ld_in *in, const struct ld_row *of, const s
     char *items = n > 0 ? ld_in_alloc(in, n, size) : NULL;
     for (size_t i = 0; items != NULL && i < n; i++) {
         const size_t here = ld_in_item(in, v, i);
-        read_value(in, of, ld_item_of(v, i), items + i * size);
+        read_value(in, of, of->rule, ld_item_of(v, i), items + i * size);
         ld_in_leave(in, here);
     }
     return items;
@@ -123,7 +137,7 @@ static void read_column(struct ld_in *in, const struct ld_row *row, const struct
     const bool is_first = (row->how & LD_ROW_SETS_N) != 0;
     const size_t n = is_first ? ld_n_items(v) : column_length(in, row, base);
     if (of->kind == LD_ROW_REAL && n <= UINT32_MAX)
-        set_pointer(base + row->at, ld_in_vector_value(in, v, (uint32_t)n, NULL, false));
+        set_pointer(base + row->at, ld_in_vector_value(in, v, (uint32_t)n, LD_DIM_ONE, false));
     else if (ld_in_list(in, v, &(struct ld_rule){.lo = (double)n, .hi = is_first ? (double)INFINITY : (double)n}))
         set_pointer(base + row->at, read_items(in, of, v, n));
     if (is_first)
@@ -141,7 +155,8 @@ static void read_settings(struct ld_in *in, const struct ld_value *v, void *at)
 }
 
 /* The value at the place in hand. */
-static void read_value(struct ld_in *in, const struct ld_row *row, const struct ld_value *v, char *base)
+static void read_value(struct ld_in *in, const struct ld_row *row, const struct ld_rule *rule, const struct ld_value *v,
+                       char *base)
 {
     void *at = base + row->at;
     size_t n = 0;
@@ -149,16 +164,16 @@ static void read_value(struct ld_in *in, const struct ld_row *row, const struct 
     case LD_ROW_IGNORED:
         break;
     case LD_ROW_TEXT:
-        set_pointer(at, ld_in_text(in, v, row->rule));
+        set_pointer(at, ld_in_text(in, v, rule));
         break;
     case LD_ROW_REAL:
-        (void)ld_in_real(in, v, row->rule, at);
+        (void)ld_in_real(in, v, rule, at);
         break;
     case LD_ROW_COUNT:
-        *(uint64_t *)at = ld_in_count(in, v, row->rule, 0);
+        *(uint64_t *)at = ld_in_count(in, v, rule, 0);
         break;
     case LD_ROW_NUMBER:
-        *(uint32_t *)at = (uint32_t)ld_in_count(in, v, row->rule, 0);
+        *(uint32_t *)at = (uint32_t)ld_in_count(in, v, rule, 0);
         break;
     case LD_ROW_FLAG:
         *(bool *)at = ld_in_flag(in, v);
@@ -169,16 +184,19 @@ static void read_value(struct ld_in *in, const struct ld_row *row, const struct 
     case LD_ROW_WORD:
         read_word(in, row, v, at);
         break;
+    case LD_ROW_CHOICE:
+        read_choice(in, rule, v, at);
+        break;
     case LD_ROW_VECTOR:
-        set_pointer(at, ld_in_vector_value(in, v, in->dim[row->dim], NULL,
-                                           (row->how & LD_ROW_OR_NULL) != 0 || in->dim[row->dim] == 0));
+        n = in->dim[row->dim];
+        set_pointer(at, ld_in_vector_value(in, v, (uint32_t)n, row->dim, (row->how & LD_ROW_OR_NULL) != 0 || n == 0));
         break;
     case LD_ROW_TEXTS:
-        set_pointer(at, ld_in_id_list(in, v, row->rule, &n));
+        set_pointer(at, ld_in_id_list(in, v, rule, &n));
         memcpy(base + row->more, &n, sizeof n);
         break;
     case LD_ROW_LIST:
-        read_list(in, row, v, base);
+        read_list(in, row, rule, v, base);
         break;
     case LD_ROW_COLUMN:
         if (!is_empty(in, row, base))
@@ -192,6 +210,9 @@ static void read_value(struct ld_in *in, const struct ld_row *row, const struct 
         break;
     case LD_ROW_SETTINGS:
         read_settings(in, v, at);
+        break;
+    case LD_ROW_OWN:
+        row->own(in, v, rule, base);
         break;
     }
 }
@@ -214,7 +235,7 @@ static void read_row(struct ld_in *in, const struct ld_row *row, const struct ld
     const size_t mark = ld_in_key(in, row->key);
     if ((row->how & LD_ROW_HAS) != 0)
         *(bool *)(base + row->more) = true;
-    read_value(in, row, v, base);
+    read_value(in, row, row->rule, v, base);
     ld_in_leave(in, mark);
 }
 
@@ -258,6 +279,78 @@ void ld_in_rows(struct ld_in *in, const struct ld_value *v, const struct ld_rows
         for (size_t i = 0; i < rows->n; i++)
             if ((rows->row[i].how & (LD_ROW_EARLY | LD_ROW_LATE)) == turns[turn])
                 read_row(in, &rows->row[i], member[i], base);
+}
+
+/* Which of the object's rules has this key; rules->n: none. */
+static size_t rule_of(const struct ld_rules *rules, const char *key)
+{
+    size_t i = 0;
+    while (i < rules->n && strcmp(rules->rule[i].key, key) != 0)
+        i++;
+    return i;
+}
+
+/* Calls read for each member that the rules know, with its index among them and its place in hand, and tells of those
+ * that they do not know, and of those that are required and missing. False, and nothing read: v is no object. */
+static inline bool walk(struct ld_in *in, const struct ld_value *v, const struct ld_rules *rules,
+                        void (*read)(struct ld_in *in, size_t i, const struct ld_value *member, void *out), void *out)
+{
+    uint64_t seen = 0; /* no object has more members than this has bits: test_rules.c */
+    if (!ld_is(v, LD_V_OBJECT)) {
+        ld_in_fault(in, NULL, "expected an object");
+        return false;
+    }
+    for (size_t k = 0; k < ld_n_members(v); k++) {
+        const struct ld_member *member = &v->as.member[k];
+        const size_t i = rule_of(rules, member->key);
+        const size_t mark = ld_in_key(in, member->key);
+        if (i < rules->n) {
+            seen |= UINT64_C(1) << i;
+            read(in, i, &member->value, out);
+        } else {
+            ld_in_fault(in, NULL, "unknown field");
+        }
+        ld_in_leave(in, mark);
+    }
+    for (size_t i = 0; i < rules->n; i++)
+        if (rules->rule[i].is_required && (seen >> i & 1) == 0)
+            ld_in_fault(in, rules->rule[i].key, "required");
+    return true;
+}
+
+bool ld_in_members(struct ld_in *in, const struct ld_value *v, const struct ld_rules *rules,
+                   void (*read)(struct ld_in *in, size_t i, const struct ld_value *member, void *out), void *out)
+{
+    return walk(in, v, rules, read, out);
+}
+
+/* A body on its way. */
+struct body {
+    const struct ld_rules *rules;
+    const struct ld_row *row;
+    void *base;
+};
+
+static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    const struct body *b = arg;
+    read_value(in, &b->row[i], &b->rules->rule[i], v, b->base);
+}
+
+bool ld_in_body(struct ld_in *in, const struct ld_value *v, const struct ld_rules *rules, const struct ld_row *row,
+                void *base)
+{
+    struct body b = {rules, row, base};
+    return walk(in, v, rules, read_member, &b);
+}
+
+int ld_decode_body(struct ld_doc *doc, const struct ld_rules *rules, const struct ld_row *row, void *base,
+                   struct ld_problem *p)
+{
+    struct ld_in in;
+    ld_in_init(&in, doc, p);
+    (void)ld_in_body(&in, &doc->root, rules, row, base);
+    return ld_in_done(&in);
 }
 
 /* --- writing ------------------------------------------------------------------------------------------ */
@@ -376,6 +469,8 @@ static void write_value(const struct ld_out *out, const struct ld_row *row, cons
     size_t n;
     switch (row->kind) {
     case LD_ROW_IGNORED:
+    case LD_ROW_CHOICE:
+    case LD_ROW_OWN:
         break;
     case LD_ROW_TEXT:
         ld_text_string(t, pointer_at(at));

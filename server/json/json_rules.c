@@ -1,54 +1,11 @@
-/* The reader of request bodies: members and values by the rules of the schemas (rules.h), for json_bodies.c,
- * json_graph.c, json_keys.c and json_settings.c.
- *
- * An object is read member by member in the order of its text, and what is missing is told behind what is there, so
- * that faults come in the order in which their sender will look for them. A name is looked for among the few that an
- * object may have; nothing is hashed. Log lines, which outlive the rules of today, are read by json_rows.c instead.
- *
- * As there, a fault is told at the place in hand, and reading goes on with a harmless value. */
+/* Values by the rules of the schemas (rules.h): of bodies, and of log lines by rules of their own. A fault is told at
+ * the place in hand, and reading goes on with a harmless value. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/ids.h"
 #include "json/json_util.h"
-
-/* Which of the object's rules has this key; rules->n: none. */
-static size_t find(const struct ld_rules *rules, const char *key)
-{
-    size_t i = 0;
-    while (i < rules->n && strcmp(rules->rule[i].key, key) != 0)
-        i++;
-    return i;
-}
-
-/* Calls read for each member that the rules know, with its index among them and its place in hand, and tells of those
- * that they do not know, and of those that are required and missing. False, and nothing read: v is no object. */
-bool ld_in_members(struct ld_in *in, const struct ld_value *v, const struct ld_rules *rules,
-                   void (*read)(struct ld_in *in, size_t i, const struct ld_value *member, void *out), void *out)
-{
-    uint64_t seen = 0; /* no object has more members than this has bits: test_rules.c */
-    if (!ld_is(v, LD_V_OBJECT)) {
-        ld_in_fault(in, NULL, "expected an object");
-        return false;
-    }
-    for (size_t k = 0; k < ld_n_members(v); k++) {
-        const struct ld_member *member = &v->as.member[k];
-        const size_t i = find(rules, member->key);
-        const size_t mark = ld_in_key(in, member->key);
-        if (i < rules->n) {
-            seen |= UINT64_C(1) << i;
-            read(in, i, &member->value, out);
-        } else {
-            ld_in_fault(in, NULL, "unknown field");
-        }
-        ld_in_leave(in, mark);
-    }
-    for (size_t i = 0; i < rules->n; i++)
-        if (rules->rule[i].is_required && (seen >> i & 1) == 0)
-            ld_in_fault(in, rules->rule[i].key, "required");
-    return true;
-}
 
 /* --- values ------------------------------------------------------------------------------------------ */
 

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/ids.h"
 #include "base/number.h"
 #include "base/time_text.h"
 
@@ -27,10 +26,18 @@ void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)
 {
     in->doc = doc;
     in->p = p;
-    in->is_log = false;
-    in->dim[LD_DIM_ONE] = 1;
+    in->is_log = in->is_thorough = false;
     in->path[0] = '\0';
     in->n_path = 0;
+    ld_in_set_dims(in, 0, 0);
+}
+
+void ld_in_set_dims(struct ld_in *in, uint32_t context_dim, uint32_t arm_dim)
+{
+    in->dim[LD_DIM_ONE] = 1;
+    in->dim[LD_DIM_CONTEXT] = context_dim;
+    in->dim[LD_DIM_ARM] = arm_dim;
+    in->dim[LD_DIM_POINT] = context_dim + arm_dim;
 }
 
 /* Decoders end with it: whatever was reported on the way decides. That includes memory that ran out. */
@@ -41,28 +48,23 @@ int ld_in_done(const struct ld_in *in)
 
 /* --- where the reader stands ------------------------------------------------------------------------- */
 
-/* Appends c; what does not fit is cut (the pointer is for people then). 160 bytes are room for any place that the
- * contract has; only keys that a client made up are longer. */
-static void push(struct ld_in *in, char c)
-{
-    if (in->n_path + 1 < sizeof in->path)
-        in->path[in->n_path++] = c;
-}
-
-/* A JSON pointer (RFC 6901) spells ~ as ~0 and / as ~1. Returns the mark that ld_in_leave wants. */
+/* A JSON pointer (RFC 6901) spells ~ as ~0 and / as ~1. Returns the mark that ld_in_leave wants. What does not fit is
+ * cut (the pointer is for people then): 160 bytes are room for any place that the contract has; only keys that a client
+ * made up are longer. */
 size_t ld_in_key(struct ld_in *in, const char *key)
 {
-    size_t mark = in->n_path;
-    push(in, '/');
-    for (; *key != '\0'; key++) {
-        if (*key == '~' || *key == '/') {
-            push(in, '~');
-            push(in, *key == '~' ? '0' : '1');
-        } else {
-            push(in, *key);
-        }
+    const size_t mark = in->n_path, most = sizeof in->path - 1;
+    size_t n = mark;
+    if (n < most)
+        in->path[n++] = '/';
+    for (; *key != '\0' && n < most; key++) {
+        const bool is_escaped = *key == '~' || *key == '/';
+        in->path[n++] = is_escaped ? '~' : *key;
+        if (is_escaped && n < most)
+            in->path[n++] = *key == '~' ? '0' : '1';
     }
-    in->path[in->n_path] = '\0';
+    in->path[n] = '\0';
+    in->n_path = n;
     return mark;
 }
 
@@ -181,10 +183,11 @@ static void fault_number(struct ld_in *in, const struct ld_value *array, size_t 
     ld_in_leave(in, here);
 }
 
-/* dim_name: the member of the configuration that it comes from, NULL for a log's. */
-static void fault_vector(struct ld_in *in, const struct ld_value *v, uint32_t dim, const char *dim_name)
+/* In a body by the member of the configuration that its dimension comes from. */
+static void fault_vector(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which)
 {
-    if (in->is_log || dim_name == NULL)
+    const char *dim_name = which == LD_DIM_CONTEXT ? "context_dim" : "arm_dim";
+    if (in->is_log)
         ld_in_fault(in, NULL, "expected an array of %u numbers", (unsigned)dim);
     else if (dim == 0)
         ld_in_fault(in, NULL, "the tenant's %s is 0: leave this out, or configure %s", dim_name, dim_name);
@@ -198,13 +201,13 @@ static void fault_vector(struct ld_in *in, const struct ld_value *v, uint32_t di
 
 /* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). One block a
  * vector, in the document; NULL for no numbers. */
-const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, const char *dim_name,
+const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which,
                                  bool may_be_null)
 {
     if (may_be_null && ld_is(v, LD_V_NULL))
         return NULL;
     if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != dim) {
-        fault_vector(in, v, dim, dim_name);
+        fault_vector(in, v, dim, which);
         return NULL;
     }
     const double most = in->is_log ? DBL_MAX : in->doc->magnitude;

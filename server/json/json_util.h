@@ -22,13 +22,16 @@ enum ld_dim { LD_DIM_ONE, LD_DIM_CONTEXT, LD_DIM_ARM, LD_DIM_POINT, LD_N_DIMS };
 struct ld_in {
     struct ld_doc *doc;
     struct ld_problem *p;
-    bool is_log;             /* a line of a log, perhaps an old one, */
-    uint32_t dim[LD_N_DIMS]; /* and the lengths of its vectors */
+    bool is_log;      /* a line of a log, perhaps an old one */
+    bool is_thorough; /* faults are looked for that whoever takes the body finds as well */
+    uint32_t dim[LD_N_DIMS];
     char path[160];
     size_t n_path;
 };
 
 void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p);
+/* The lengths of the vectors that may stand there; without it all are 0. */
+void ld_in_set_dims(struct ld_in *in, uint32_t context_dim, uint32_t arm_dim);
 int ld_in_done(const struct ld_in *in); /* 0, or -1 when faults were found */
 
 /* Steps into a member or an item; the result undoes it in ld_in_leave. Items of an NDJSON document's root are
@@ -47,7 +50,7 @@ void *ld_in_alloc(struct ld_in *in, size_t n, size_t size);
 
 /* Values at the place in hand. */
 const char *ld_in_id_value(struct ld_in *in, const struct ld_value *v, size_t max_bytes);
-const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, const char *dim_name,
+const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which,
                                  bool may_be_null);
 /* A number where `what` belongs: "ids are strings". */
 void ld_in_fault_unquoted(struct ld_in *in, const struct ld_value *v, const char *what);
@@ -74,10 +77,6 @@ void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settin
 void ld_text_challenger(struct ld_text *t, const struct ld_challenger_settings *c);
 void ld_text_settings(struct ld_text *t, const struct ld_settings *settings);
 void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force);
-
-/* Lists that request bodies and log lines share (json_graph.c): edges or pairs, and arms; array NULL holds none. */
-const struct kb_ev_edge *ld_in_edges(struct ld_in *in, const struct ld_value *array, bool is_removal, size_t *n);
-const struct kb_ev_arm *ld_in_arms(struct ld_in *in, const struct ld_value *array, uint32_t arm_dim, size_t *n);
 
 /* An arm of a catalogue, as its line has it and as it is shown (json_event.c). */
 void ld_text_arm(struct ld_text *t, const struct kb_ev_arm *arm, uint32_t arm_dim);
