@@ -213,6 +213,28 @@ START_TEST(arms_never_learned_at_are_all_the_same)
 }
 END_TEST
 
+/* What a request is charged by: the same of a model that learned one by one and of one that was filled. */
+START_TEST(the_width_is_the_root_of_the_mean_square_of_arms)
+{
+    struct kbt_world w;
+    const struct kb_spec spec = spec_of(15);
+    double n_of[5] = {0}, squares = 0;
+    kbt_world_open(&w, &spec, 9, 5, true, 3);
+    ck_assert_double_eq(kb_posterior_width(w.posterior), 0);
+    kbt_world_run(&w, 60, 4);
+    for (size_t i = 0; i < kb_posterior_n_support(w.posterior); i++)
+        n_of[kb_posterior_support_point(w.posterior, i).arm]++;
+    for (size_t a = 0; a < 5; a++)
+        squares += n_of[a] * n_of[a];
+    ck_assert_double_gt(squares, 0);
+    ck_assert(kbt_close(kb_posterior_width(w.posterior), sqrt(squares / 5), 1e-12));
+    struct kb_posterior *filled = kbt_world_fill(&w, NULL, 0);
+    ck_assert(kbt_close(kb_posterior_width(filled), sqrt(squares / 5), 1e-12));
+    kb_posterior_free(filled);
+    kbt_world_close(&w);
+}
+END_TEST
+
 /* Rewards times a and plus b: means and deviations follow, when the scales of the prior do. */
 START_TEST(the_model_has_no_scale_of_its_own)
 {
@@ -249,5 +271,6 @@ int main(void)
                    a_kernel_over_a_graph_that_is_not_there_tells_no_users_apart,
                    an_arm_at_its_limit_goes_on_learning_at_the_points_that_it_has,
                    an_arm_at_its_limit_is_filled_with_the_points_of_which_most_is_left,
-                   arms_never_learned_at_are_all_the_same, the_model_has_no_scale_of_its_own);
+                   arms_never_learned_at_are_all_the_same, the_width_is_the_root_of_the_mean_square_of_arms,
+                   the_model_has_no_scale_of_its_own);
 }
