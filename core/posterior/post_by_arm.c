@@ -44,6 +44,7 @@
 #include "posterior/noisy_gram.h"
 
 #define FIRST_ARMS 16u
+#define ROW_READS 3u      /* a value of a row that is made in order takes so much less than one that is sought */
 #define REFUSED_SHARE 0.5 /* of an arm's points: after so many rewards that it had no room for it is filled anew */
 
 struct table {
@@ -598,8 +599,8 @@ static void by_arm_take_left(struct kb_posterior *p, double left, struct kb_scra
 
 /* --- prediction ------------------------------------------------------------------------------------------------ */
 
-/* The asker's row of G over all anchors, where the candidates' points are more than these and would read it again and
- * again; NULL elsewhere. */
+/* The asker's row of G over all anchors, where that is less work than the value of each of the candidates' points; NULL
+ * elsewhere. */
 static const double *row_for(const struct kb_by_arm *e, const struct kb_candidates *cand, double diag_user,
                              struct kb_scratch *s)
 {
@@ -610,7 +611,7 @@ static const double *row_for(const struct kb_by_arm *e, const struct kb_candidat
         const struct kb_arm_block *b = block_at(&e->arms, cand->arms[c]);
         n += b != NULL ? b->n : 0;
     }
-    if (n == 0 || 3 * n < n_anchors)
+    if (n == 0 || ROW_READS * n < n_anchors)
         return NULL;
     double *row = kb_arena_doubles(&s->arena, n_anchors);
     kb_user_kernel_row_at(users, cand->user, diag_user, NULL, n_anchors, row);
