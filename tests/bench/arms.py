@@ -1,16 +1,19 @@
 """What a model that holds arms apart costs beside one mean for each arm: the server's CPU of decisions and rewards by
 `laplaced-by-arm` beside `ucb`, in turns within one run, so that each figure is a ratio.
 
-  python3 tests/bench/arms.py OUT FILE [--presets A B] [--arms N N] [--history N] [--turns N] [--rewards N] [--catalogue N] [--seen N]
+  python3 tests/bench/arms.py OUT FILE [--presets A B] [--arms N N] [--history N] [--turns N] [--rewards N] [--catalogue N] [--seen N] [--features PRESET]
       OUT: a build folder such as build/release; FILE: where JSON lines go
 
 A graph of 1,892 users, twelve friends each; 20 candidates by name; a third of the users like an arm five times as much as the rest do, and arms
 differ by a factor of up to sixteen. Each tenant has decided and been rewarded --history times by its own rule, and is durable.
 
   select, reward   closed loops of 64 clients and of one, CPU by the scheduler's count; rewards are those of decisions made outside of the time
-  catalogue        decisions over all of --catalogue arms, of which --seen were learned at
+  catalogue        decisions over all of --catalogue arms, of which --seen were learned at; from 4,096 on `ucb` is a dictionary, and no measure
+  features         decisions over as many arms with 16 features by --features, a dictionary of 256 points, beside one matrix product of that
+                   size: the arms' features by those of the points
 """
 import argparse
+import ctypes
 import http.client
 import json
 import os
@@ -20,6 +23,7 @@ import shutil
 import statistics
 import tempfile
 import threading
+import time
 import urllib.parse
 
 from checks import Server
@@ -29,6 +33,7 @@ from loop import BODIES, PATIENCE_S, call, load
 USERS = 1892
 CANDIDATES = 20
 CLIENTS = (64, 1)
+FEATURES, POINTS = 16, 256
 PLAYERS = 16  # connections that play the history
 
 
@@ -94,6 +99,19 @@ def play(server, tenant, world, n):
         raise SystemExit(f"{tenant}: {failed[0]}")
 
 
+def product_us(n):
+    """CPU of one product of n x FEATURES by FEATURES x POINTS, on one core: the best of five."""
+    blas, i, d = ctypes.CDLL("libopenblas.so.0"), ctypes.c_int, ctypes.c_double
+    blas.openblas_set_num_threads(1)
+    a, b, c = ((d * size)(*[0.5] * size) for size in (n * FEATURES, FEATURES * POINTS, n * POINTS))
+    least = float("inf")
+    for _ in range(5):
+        began = time.process_time()
+        blas.cblas_dgemm(i(102), i(111), i(111), i(n), i(POINTS), i(FEATURES), d(1), a, i(n), b, i(FEATURES), d(0), c, i(n))  # by columns
+        least = min(least, time.process_time() - began)
+    return least * 1e6
+
+
 class Bench:
     def __init__(self, args, folder, emit):
         self.args, self.folder, self.emit, self.out = args, folder, emit, args.out.resolve()
@@ -153,8 +171,27 @@ class Bench:
                            "cpu_us": found[-1][preset]})
         self.verdict(f"a catalogue of {self.args.catalogue:,} arms, {self.args.seen:,} seen", found)
 
-    def verdict(self, what, turns):
-        base, other = self.args.presets
+    def features(self):
+        preset, rng, n = self.args.features, random.Random(4), self.args.catalogue
+        tenant, rows = f"{preset}-features", [[round(rng.gauss(0, 1), 3) for _ in range(FEATURES)] for _ in range(n)]
+        call(self.server, "PUT", f"/tenants/{tenant}", {
+            "algorithm": preset, "arm_dim": FEATURES, "arm_kernel": {"type": "rbf", "lengthscale": 2},
+            "representation": {"type": "kors", "max_dictionary": POINTS, "gamma": 100}})
+        call(self.server, "PUT", f"/tenants/{tenant}/arms",
+             "".join(json.dumps({"id": f"a{a}", "features": x}) + "\n" for a, x in enumerate(rows)).encode())
+        call(self.server, "POST", "/observe", "".join(json.dumps({"user": "u", "arm": f"a{a}", "reward": round(rows[a][0], 3)}) + "\n"
+                                                      for a in rng.sample(range(n), min(n, 4 * POINTS))).encode(), tenant)
+        plain, found = World(1000, self.folder).write("whole", [{"user": "u"}]), []
+        for turn in range(self.args.turns):
+            us = {preset: {"select": self.cpu("/select", plain, tenant=tenant, clients=1, limit=3, seconds=PATIENCE_S)},
+                  "product": {"select": product_us(n)}}
+            found.append(us)
+            self.emit({"bench": "features", "arms": n, "turn": turn, "cpu_us": us})
+        points = json.loads(call(self.server, "POST", "/select", {"user": "u", "dry_run": True}, tenant))["model"]["dictionary"]
+        self.verdict(f"a catalogue of {n:,} arms with {FEATURES} features, {points} points", found, ("product", preset))
+
+    def verdict(self, what, turns, presets=None):
+        base, other = presets or self.args.presets
         for kind in turns[0][base]:
             us = {preset: statistics.median(t[preset][kind] for t in turns) for preset in (base, other)}
             ratios = [t[other][kind] / t[base][kind] for t in turns]
@@ -173,7 +210,8 @@ def main():
     p.add_argument("--turns", type=int, default=3)
     p.add_argument("--rewards", type=int, default=300, help="of a turn; four times as many decisions")
     p.add_argument("--catalogue", type=int, default=100_000, help="arms of the whole catalogue; 0: none")
-    p.add_argument("--seen", type=int, default=5000)
+    p.add_argument("--seen", type=int, default=4000)
+    p.add_argument("--features", default="laplaced", help="preset of the catalogue with features; empty: none")
     args = p.parse_args()
     with Lines(args.file) as emit:
         folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-arms-", dir=args.file.parent))
@@ -185,6 +223,8 @@ def main():
                 bench.listed(n_arms)
             if args.catalogue > 0:
                 bench.catalogue()
+            if args.catalogue > 0 and args.features:
+                bench.features()
         finally:
             bench.server.stop()
             shutil.rmtree(folder, ignore_errors=True)
