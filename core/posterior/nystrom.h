@@ -54,8 +54,9 @@ void kb_nystrom_prepare_point(struct kb_nystrom *n, struct kb_scratch *s);
 /* Appends the prepared point to A and to the admission rule's state. Room reserved. O(m^2). */
 void kb_nystrom_enter_point(struct kb_nystrom *n, double probability, struct kb_scratch *s);
 
-/* One more observation, or several, of feature z in the sums of components. O(m + dim). */
-void kb_nystrom_count_parts(struct kb_nystrom *n, const struct kb_point *pt, const double *z, double count,
+/* Observations of weight `count` at a point of feature z, with rewards of this sum, in the sums of components; a
+ * correction, of count 0, is of the sum alone. O(m + dim). */
+void kb_nystrom_count_parts(struct kb_nystrom *n, const struct kb_point *pt, const double *z, double count, double sum,
                             struct kb_scratch *s);
 
 /* The steps of an admission, and what learning owes a point on its way in (nystrom_admit.c). sweep: false when it was

@@ -46,14 +46,12 @@ static void find_missed(const struct kb_nystrom *n, size_t m, const struct kb_po
         missed[n->base.support.part[i]] -= z[i] * z[i];
 }
 
-void kb_nystrom_count_parts(struct kb_nystrom *n, const struct kb_point *pt, const double *z, double count,
+void kb_nystrom_count_parts(struct kb_nystrom *n, const struct kb_point *pt, const double *z, double count, double sum,
                             struct kb_scratch *s)
 {
     double diag[KB_N_PARTS], missed[KB_N_PARTS];
-    if (!(count > 0))
-        return;
     find_missed(n, n->base.support.n, pt, z, s, diag, missed);
-    kb_part_sums_add(&n->parts, n->base.support.n, z, missed, count);
+    kb_part_sums_add(&n->parts, n->base.support.n, z, missed, count, sum);
 }
 
 /* The component that a point of feature z over the first m points would be of use to: one of which the dictionary

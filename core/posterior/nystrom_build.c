@@ -136,7 +136,7 @@ static void fill_block(struct kb_nystrom *n, const struct kb_history *h, const u
                                   &s->arena);
     if (n->base.kernel.is_sum)
         for (size_t i = 0; i < n_rows; i++)
-            kb_nystrom_count_parts(n, &points[i], block + i * ld, count[i], s);
+            kb_nystrom_count_parts(n, &points[i], block + i * ld, count[i], sum[i] + n->mean * count[i], s);
     kb_ridge_accumulate(&n->ridge[0], m, block, ld, n_rows, count, sum);
 }
 

@@ -25,10 +25,13 @@ void kb_part_sums_clear(struct kb_part_sums *p, size_t m)
     if (p->cap > 0)
         memset(p->mass, 0, m * sizeof *p->mass);
     memset(p->missed, 0, sizeof p->missed);
+    p->count = p->sum = 0;
 }
 
-void kb_part_sums_add(struct kb_part_sums *p, size_t m, const double *z, const double *missed, double count)
+void kb_part_sums_add(struct kb_part_sums *p, size_t m, const double *z, const double *missed, double count, double sum)
 {
+    p->count += count;
+    p->sum += sum;
     kb_axpy(m, count, z, p->mass);
     for (size_t j = 1; j < KB_N_PARTS; j++)
         p->missed[j] += count * fmax(missed[j], 0);
@@ -48,13 +51,15 @@ void kb_part_sums_scale(struct kb_part_sums *p, size_t m, double left)
         p->mass[i] *= left;
     for (size_t j = 0; j < KB_N_PARTS; j++)
         p->missed[j] *= left;
+    p->count *= left;
+    p->sum *= left;
 }
 
 /* --- digest and snapshot ----------------------------------------------------------------------------------- */
 
 uint64_t kb_part_sums_digest(const struct kb_part_sums *p, const uint32_t *part, size_t m, uint64_t h)
 {
-    h = kb_hash_array(h, p->missed, sizeof p->missed);
+    h = kb_hash_double(kb_hash_double(kb_hash_array(h, p->missed, sizeof p->missed), p->count), p->sum);
     if (m == 0)
         return h;
     return kb_hash_bytes(kb_hash_array(h, p->mass, m * sizeof *p->mass), part, m * sizeof *part);
@@ -65,6 +70,8 @@ void kb_part_sums_save(const struct kb_part_sums *p, const uint32_t *part, size_
     kb_put_u32s(w, part, m);
     kb_put_doubles(w, p->mass, m);
     kb_put_doubles(w, p->missed, KB_N_PARTS);
+    kb_put_double(w, p->count);
+    kb_put_double(w, p->sum);
 }
 
 enum kb_err kb_part_sums_load(struct kb_part_sums *p, uint32_t *part, size_t m, struct kb_reader *r)
@@ -72,6 +79,8 @@ enum kb_err kb_part_sums_load(struct kb_part_sums *p, uint32_t *part, size_t m, 
     kb_get_u32s(r, part, m);
     kb_get_doubles(r, p->mass, m);
     kb_get_doubles(r, p->missed, KB_N_PARTS);
+    p->count = kb_get_double(r);
+    p->sum = kb_get_double(r);
     if (r->rc != KB_OK)
         return r->rc;
     for (size_t i = 0; i < m; i++)
@@ -80,5 +89,5 @@ enum kb_err kb_part_sums_load(struct kb_part_sums *p, uint32_t *part, size_t m, 
     for (size_t j = 0; j < KB_N_PARTS; j++)
         if (!(p->missed[j] >= 0 && isfinite(p->missed[j])))
             return KB_ECORRUPT;
-    return KB_OK;
+    return p->count >= 0 && isfinite(p->count) && isfinite(p->sum) ? KB_OK : KB_ECORRUPT;
 }

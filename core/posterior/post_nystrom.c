@@ -128,7 +128,7 @@ static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, dou
         kb_features_map(&n->features, z);
     kb_features_residuals(&n->features, z, m, 1, &diag, &residual);
     if (p->kernel.is_sum)
-        kb_nystrom_count_parts(n, pt, z, d_count, s);
+        kb_nystrom_count_parts(n, pt, z, d_count, d_sum + n->mean * d_count, s);
     for (size_t i = 0; i < n->n_ridges; i++) {
         memcpy(work, z, m * sizeof *z);
         kb_ridge_learn(&n->ridge[i], work, d_count, d_sum, &foretold[i]);

@@ -211,7 +211,11 @@ START_TEST(sums_of_components_are_those_of_one_pass)
         const size_t m = kb_posterior_n_support(w.posterior);
         struct kb_part_sums want = {.mass = kbt_array(m)};
         double *z = kbt_array(m);
+        w.seen[5].reward += 1.5;
+        kbt_world_correct(&w, &w.seen[5], 1.5);
         for (size_t i = 0; i < w.n_seen; i++) {
+            want.count += 1;
+            want.sum += w.seen[i].reward;
             const struct kb_point pt = kbt_point(&w, &w.seen[i]);
             kb_posterior_column(w.posterior, m, &pt, &w.scratch, z);
             kb_features_map(&n->features, z);
@@ -226,6 +230,7 @@ START_TEST(sums_of_components_are_those_of_one_pass)
                 want.missed[part] += missed;
             }
         }
+        ck_assert(kbt_close(n->parts.count, want.count, 1e-12) && kbt_close(n->parts.sum, want.sum, 1e-12));
         for (size_t j = 0; j < m; j++)
             ck_assert(kbt_close(n->parts.mass[j], want.mass[j], 1e-9));
         for (uint32_t part = 1; part < KB_N_PARTS; part++)
