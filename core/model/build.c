@@ -150,9 +150,7 @@ static enum kb_err find_scales(struct kb_build *b, const struct kb_site *site)
     struct kb_posterior *p = NULL;
     enum kb_err rc = KB_OK;
 
-    KB_TRY(kb_site_open_as(site, &b->spec, &p));
-    KB_TRY(kb_posterior_fit_scratch(p, &b->scratch, 0));
-    KB_TRY(kb_posterior_fill(p, &b->rows, b->node_of, NULL, 0, &b->scratch));
+    KB_TRY(kb_site_open_filled(site, &b->spec, &p));
     b->found = b->spec;
     KB_TRY(kb_site_find_scales(site, &b->refit, p, &b->found, &b->tuning));
     b->is_found = true;

@@ -56,13 +56,15 @@ enum kb_err kb_site_open_as(const struct kb_site *site, const struct kb_spec *sp
 /* The rows of its dictionary, put into *p; *rows is allocated (kb_free). */
 enum kb_err kb_site_choose(const struct kb_site *site, const struct kb_spec *spec, struct kb_posterior *p,
                            struct kb_atom **rows, size_t *n);
+/* A posterior for a spec that is decided, filled with the history over a dictionary of its own. */
+enum kb_err kb_site_open_filled(const struct kb_site *site, const struct kb_spec *spec, struct kb_posterior **out);
 /* The scales that the history speaks for (engine_tune.c), with p filled under *spec; what cannot be computed leaves
  * them as they are. They are put into *spec. */
 enum kb_err kb_site_find_scales(const struct kb_site *site, const struct kb_refit *refit, const struct kb_posterior *p,
                                 struct kb_spec *spec, struct kb_tuning *out);
 /* Multiply-adds of all that, roughly: a dictionary is taken to become about as large as n_support says. */
 double kb_site_work(const struct kb_site *site, const struct kb_spec *spec, size_t n_support);
-double kb_site_refit_work(const struct kb_site *site, const struct kb_spec *spec);
+double kb_site_refit_work(const struct kb_site *site, const struct kb_spec *spec, size_t n_support);
 /* Whether an exact model of n points has to become a dictionary. Under a rule that learns by levels it cannot: its
  * decisions teach nothing beyond the limit instead (engine_decide.c). */
 bool kb_spec_outgrows_exact(const struct kb_spec *spec, size_t n);

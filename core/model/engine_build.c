@@ -80,7 +80,7 @@ static bool shares_users(const struct kb_site *site, const struct kb_spec *spec)
 {
     const struct kb_spec parts = kb_spec_of_parts(spec, site->graph != NULL);
 
-    return site->users != NULL && spec->repr.type == KB_REPR_BY_ARM &&
+    return site->users != NULL && kb_repr_is_of_components(spec->repr.type) &&
            kb_user_kernel_is_of(kb_posterior_kernel(site->users)->user, &parts.user_kernel);
 }
 
@@ -144,6 +144,24 @@ enum kb_err kb_site_choose(const struct kb_site *site, const struct kb_spec *spe
     if (site->like == NULL)
         return resample_by_pilot(site, spec, p, rows, n);
     return kb_posterior_resample(p, site->like, site->history, site->node_of, site->key, site->scratch, rows, n);
+}
+
+enum kb_err kb_site_open_filled(const struct kb_site *site, const struct kb_spec *spec, struct kb_posterior **out)
+{
+    struct kb_posterior *p = NULL;
+    struct kb_atom *rows = NULL;
+    size_t n = 0;
+    enum kb_err rc = kb_site_open_as(site, spec, &p);
+
+    KB_TRY(rc);
+    KB_TRY(kb_site_choose(site, spec, p, &rows, &n));
+    KB_TRY(kb_posterior_fill(p, site->history, site->node_of, rows, n, site->scratch));
+    *out = p;
+    p = NULL;
+out:
+    kb_free(rows);
+    kb_posterior_free(p);
+    return rc;
 }
 
 /* Of a user kernel that is new: a small graph is inverted, over a large one each point may want a column. */

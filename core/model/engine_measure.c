@@ -51,8 +51,8 @@ static const struct kb_vec_kernel_spec linear = {.type = KB_VEC_LINEAR, .lengths
 
 static bool has_linear(const struct kb_spec *spec)
 {
-    return (spec->repr.type == KB_REPR_BY_ARM || spec->repr.type == KB_REPR_BY_COMPONENT) &&
-           spec->context_kernel.type != KB_VEC_ONES && spec->prior.linear > 0;
+    return kb_repr_is_of_components(spec->repr.type) && spec->context_kernel.type != KB_VEC_ONES &&
+           spec->prior.linear > 0;
 }
 
 enum kb_err kb_measure_context(const struct kb_spec *spec, const double *context, struct kb_errmsg *msg)

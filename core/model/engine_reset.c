@@ -134,25 +134,30 @@ enum kb_err kb_engine_plan_reset(struct kb_engine *e, struct kb_spec spec, uint6
     return plan(e, spec, &site, next);
 }
 
-/* At once from the posterior in force, which is that of the history and the values in force; or begun. */
-static enum kb_err plan_refit(struct kb_engine *e, uint64_t seq, struct kb_event *next)
+/* At once from the posterior in force, which is that of the history and the values in force, or where it holds a
+ * dictionary from one with a point of each row for every component; or begun. */
+static enum kb_err plan_refit(struct kb_engine *e, struct kb_spec spec, uint64_t seq, struct kb_event *next)
 {
-    struct kb_spec spec = e->spec;
     const struct kb_site site = kb_engine_site(e, &spec, seq);
     const struct kb_refit refit = kb_engine_refit(e, seq);
+    const size_t n_support = kb_posterior_n_support(e->posterior);
+    struct kb_posterior *whole = NULL;
     enum kb_err rc = KB_OK;
 
-    if (kb_site_work(&site, &spec, e->history.n) + kb_site_refit_work(&site, &spec) > e->inline_work) {
+    if (kb_site_work(&site, &spec, e->history.n) + kb_site_refit_work(&site, &spec, n_support) > e->inline_work) {
         put_values(&spec, next);
         next->as.dictionary.is_begun = next->as.dictionary.is_refit = true;
         return KB_OK;
     }
     KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
-    KB_TRY(kb_site_find_scales(&site, &refit, e->posterior, &spec, &e->staged.tuning));
+    if (kb_posterior_is_sketch(e->posterior))
+        KB_TRY(kb_site_open_filled(&site, &spec, &whole));
+    KB_TRY(kb_site_find_scales(&site, &refit, whole != NULL ? whole : e->posterior, &spec, &e->staged.tuning));
     KB_TRY(plan_now(e, spec, &site, next));
     next->type = KB_EV_TUNED;
     next->as.dictionary.tuning = &e->staged.tuning;
 out:
+    kb_posterior_free(whole);
     return rc;
 }
 
@@ -287,7 +292,7 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
     }
     is_due |= kb_engine_is_refresh_due(e, 0);
     if (kb_engine_is_refit_due(e, 0) && seq > e->quiet_until)
-        KB_TRY(plan_refit(e, seq, next)); /* which is a reset as well */
+        KB_TRY(plan_refit(e, spec, seq, next)); /* which is a reset as well */
     else if (is_due)
         KB_TRY(kb_engine_plan_reset(e, spec, seq, next));
     else if (e->build == NULL)

@@ -15,14 +15,16 @@
 #include "base/alloc.h"
 #include "posterior/scale_search.h"
 
-#define EVALUATIONS 60.0    /* of the objective in one refit */
-#define MOST_EVALUATION 1e7 /* multiply-adds of one */
+#define EVALUATIONS 60.0         /* of the objective in one refit */
+#define MOST_EVALUATION 1e7      /* multiply-adds of one */
+#define FEATURE_EVALUATIONS 20.0 /* over a dictionary of m points, m^3 each */
+#define LEAST_POINTS 32.0        /* one that is chosen anew is taken to have twice the points in force, and these */
 #define RHO_COLUMNS (5 * 256.0)
 #define CG_STEPS 20.0
 
 static bool is_tunable(const struct kb_spec *spec)
 {
-    return spec->is_tuned && spec->learned != 0 && spec->repr.type == KB_REPR_BY_ARM;
+    return spec->is_tuned && spec->learned != 0 && kb_repr_is_of_components(spec->repr.type);
 }
 
 static double last_refit(const struct kb_engine *e)
@@ -116,11 +118,16 @@ out:
     return rc;
 }
 
-double kb_site_refit_work(const struct kb_site *site, const struct kb_spec *spec)
+double kb_site_refit_work(const struct kb_site *site, const struct kb_spec *spec, size_t n_support)
 {
     const double n = (double)site->history->n;
     double work = EVALUATIONS * fmin(n * n * n, MOST_EVALUATION);
 
+    if (spec->repr.type == KB_REPR_BY_COMPONENT) { /* and a dictionary of its own to find them with */
+        const double least = fmin(2 * (double)n_support + LEAST_POINTS, n * (KB_N_PARTS - 1));
+        const double m = fmin(least, (double)spec->repr.max_dictionary);
+        return FEATURE_EVALUATIONS * m * m * m + kb_site_work(site, spec, (size_t)m);
+    }
     if (kb_user_gram_is_served(&spec->user_kernel, site->graph))
         work += fmin(5 * n, RHO_COLUMNS) * CG_STEPS *
                 (double)(kb_graph_n_nodes(site->graph) + 2 * kb_graph_n_edges(site->graph));

@@ -44,7 +44,7 @@ static bool serves_resampling(const struct kb_engine *e, const struct kb_spec *s
 static bool has_graph_in_force(const struct kb_engine *e, uint64_t seq)
 {
     return e->posterior != NULL && seq > e->quiet_until && e->staged.graph == NULL && !e->staged.awaits_reset &&
-           !(kb_engine_is_rebuilding(e) && e->build->has_graph) && e->spec.repr.type == KB_REPR_BY_ARM;
+           !(kb_engine_is_rebuilding(e) && e->build->has_graph) && kb_repr_is_of_components(e->spec.repr.type);
 }
 
 struct kb_site kb_engine_site(struct kb_engine *e, const struct kb_spec *spec, uint64_t seq)

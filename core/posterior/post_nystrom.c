@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "linalg/linalg.h"
+#include "posterior/component_scales.h"
 #include "posterior/nystrom.h"
 
 /* Three parts, each with its own state; empty. */
@@ -301,6 +302,12 @@ static void nystrom_map_block(const struct kb_posterior *p, double *block, size_
 
 const struct kb_posterior_ops kb_posterior_nystrom_ops = {DICTIONARY};
 
+static enum kb_err by_component_find_scales(const struct kb_posterior *p, const struct kb_scale_search *search,
+                                            struct kb_scratch *s, struct kb_tuning *out)
+{
+    return kb_component_scales_find(kb_nystrom_of_const(p), search, s, out);
+}
+
 /* Of a sum of components: what the rewards have proved does not rest on its prior (post_by_arm.c). */
-const struct kb_posterior_ops kb_posterior_by_component_ops = {DICTIONARY,
-                                                               .closed_evidence = kb_posterior_evidence_as_told};
+const struct kb_posterior_ops kb_posterior_by_component_ops = {
+    DICTIONARY, .closed_evidence = kb_posterior_evidence_as_told, .find_scales = by_component_find_scales};

@@ -45,7 +45,7 @@ struct preset {
     bool is_normalized, follows_medians;
     size_t max_dictionary, exact_limit;
     double epsilon, noise;
-    bool is_tuned; /* finds out its own scales, all of them */
+    bool is_tuned; /* finds out its own scales: all, or where lengthscales follow medians its variances */
     enum kb_conf_type conf;
     enum kb_score score;
 };
@@ -63,7 +63,8 @@ static const struct preset presets[] = {
     PRESET("laplaced-by-arm",  LAPLACIAN, RBF,    DELTA,  BY_ARM, RAND_UCB,   1,
            .is_normalized = true, .lambda = 0.25, .exact_limit = 1024, .epsilon = 0.02, .is_tuned = true),
     PRESET("laplaced-by-component", LAPLACIAN, RBF, RBF, BY_COMPONENT, RAND_UCB, 1,
-           .is_normalized = true, .lambda = 0.25, .max_dictionary = 1024, .epsilon = 0.02, .follows_medians = true),
+           .is_normalized = true, .lambda = 0.25, .max_dictionary = 1024, .epsilon = 0.02, .follows_medians = true,
+           .rho = 0.3, .is_tuned = true),
     PRESET("lk-gp-ucb",        LAPLACIAN, RBF,    RBF,    EXACT,  UCB,        2, .exact_limit = LK_EXACT_LIMIT),
     PRESET("lk-gp-ts",         LAPLACIAN, RBF,    RBF,    EXACT,  THOMPSON,   1, .exact_limit = LK_EXACT_LIMIT),
     PRESET("ek-ucb",           ONES,      RBF,    RBF,    KORS,   UCB,        2),
@@ -146,6 +147,6 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
         spec->conf.noise = p->noise;
     spec->is_tuned = p->is_tuned;
     if (p->is_tuned)
-        kb_spec_learn(spec, KB_LEARNED_ALL);
+        kb_spec_learn(spec, p->follows_medians ? KB_LEARNED_ALL & ~KB_LEARNED_SHAPE : KB_LEARNED_ALL);
     return KB_OK;
 }

@@ -98,7 +98,8 @@ enum kb_learned {
     KB_LEARNED_LENGTHSCALE = 64, /* of the contexts */
     KB_LEARNED_RHO = 128,
     KB_LEARNED_FEATURE = 256,
-    KB_LEARNED_ALL = 511
+    KB_LEARNED_ALL = 511,
+    KB_LEARNED_SHAPE = KB_LEARNED_LENGTHSCALE | KB_LEARNED_RHO /* other ones are other features (features.h) */
 };
 
 struct kb_user_kernel_spec {
@@ -242,6 +243,8 @@ bool kb_spec_reads_spectrum(const struct kb_spec *spec);
 bool kb_conf_reads_spectrum(enum kb_conf_type type, bool is_sketch);
 /* Whether the dictionary is drawn anew from posterior variances now and then, and does not grow in between. */
 bool kb_repr_is_resampled(enum kb_repr_type type);
+/* Whether its kernel is a sum of components, of the variances of `prior`. */
+bool kb_repr_is_of_components(enum kb_repr_type type);
 
 /* Whether the representation holds all points and the kernel tells them apart and no more: k(s, s') is 1 where they are
  * the same to it, else 0. */

@@ -41,6 +41,11 @@ bool kb_repr_is_resampled(enum kb_repr_type type)
     return type == KB_REPR_BKB || type == KB_REPR_BBKB;
 }
 
+bool kb_repr_is_of_components(enum kb_repr_type type)
+{
+    return type == KB_REPR_BY_ARM || type == KB_REPR_BY_COMPONENT;
+}
+
 bool kb_rule_reads_levels(enum kb_rule_type type)
 {
     return type == KB_RULE_SUP_KERNEL;
@@ -68,7 +73,7 @@ bool kb_spec_is_diagonal(const struct kb_spec *spec)
 struct kb_spec kb_spec_of_parts(const struct kb_spec *spec, bool has_graph)
 {
     struct kb_spec parts = *spec;
-    if (spec->repr.type != KB_REPR_BY_ARM && spec->repr.type != KB_REPR_BY_COMPONENT)
+    if (!kb_repr_is_of_components(spec->repr.type))
         return parts;
     if (!(spec->prior.user > 0) || (kb_user_kernel_reads_graph(spec->user_kernel.type) && !has_graph))
         parts.user_kernel.type = KB_USER_ONES;

@@ -215,7 +215,7 @@ static void put_scales(struct ld_text *t, const struct kb_engine *e)
     const struct kb_tuning *history = kb_engine_tunings(e, &n);
     struct kb_tuning in_force = {0};
 
-    if (spec->repr.type != KB_REPR_BY_ARM && spec->repr.type != KB_REPR_BY_COMPONENT)
+    if (!kb_repr_is_of_components(spec->repr.type))
         return;
     ld_text_key(t, "scales");
     ld_text_lit(t, "{");

@@ -372,6 +372,119 @@ START_TEST(variances_are_those_that_the_rewards_were_made_with)
 }
 END_TEST
 
+/* --- arms with features, by components --------------------------------------------------------------------- */
+
+static struct kb_spec components_of(uint32_t context_dim)
+{
+    struct kb_spec spec;
+
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced-by-component", context_dim, 1), KB_OK);
+    spec.seed = 5;
+    return spec;
+}
+
+/* 40 arms on a line, twelve rewards each. Their means are a smooth curve, or each arm's own. */
+static void teach_line(struct kbt_log *log, size_t n, bool is_smooth, double times, double plus)
+{
+    for (size_t i = 0; i < n; i++) {
+        const size_t arm = (size_t)(uniform(80000 + i) * 40), user = i % N_USERS;
+        const double x[DIM] = {normal(1000 + 2 * i), normal(1001 + 2 * i)}, feature[1] = {0.1 * (double)arm};
+        const double mean = is_smooth ? 0.5 * sin(2 * feature[0]) : 0.3 * normal(200000 + arm);
+        struct kb_event ev = observed(user, arm, x, times * (mean + 0.2 * normal(300000 + i)) + plus);
+
+        if (log->live != NULL && kb_engine_spec(log->live)->context_dim == 0)
+            ev.as.observed.context = NULL;
+        ev.as.observed.arm.features = feature;
+        live(log, ev);
+        kbt_log_finish_builds(log);
+    }
+}
+
+static const struct kb_tuning *last_tuning(const struct kbt_log *log)
+{
+    size_t n = 0;
+    const struct kb_tuning *t = kb_engine_tunings(log->live, &n);
+
+    ck_assert_uint_gt(n, 0);
+    return t + n - 1;
+}
+
+START_TEST(what_arms_share_is_told_from_what_each_has_alone)
+{
+    for (int is_smooth = 0; is_smooth < 2; is_smooth++) {
+        struct kbt_log log;
+        const struct kb_spec spec = components_of(0);
+
+        open_log(&log, &spec);
+        teach_line(&log, 500, is_smooth, 1, 0);
+        const struct kb_tuning *t = last_tuning(&log);
+        ck_assert_double_ge(t->noise, 0.04 / 1.3);
+        ck_assert_double_le(t->noise, 0.04 * 1.3);
+        ck_assert_double_ge(is_smooth ? t->prior.feature : t->prior.arm, 0.09 / 3);
+        ck_assert_double_le(is_smooth ? t->prior.arm : t->prior.feature, 0.09 / 3);
+        ck_assert(t->after >= t->before && t->lengthscale == spec.context_kernel.lengthscale);
+        struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, false);
+        ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+        kb_engine_free(fold);
+        kbt_log_close(&log);
+    }
+}
+END_TEST
+
+START_TEST(the_unit_of_rewards_changes_no_share_of_a_component)
+{
+    const double times = 100, plus = 5;
+    struct kbt_log log[2];
+    struct kb_spec spec = components_of(DIM);
+    double at[16];
+
+    for (size_t k = 0; k < 2; k++) {
+        open_log(&log[k], &spec);
+        put_ring(&log[k]);
+        teach_line(&log[k], 100, true, k == 0 ? 1 : times, k == 0 ? 0 : plus);
+    }
+    const struct kb_tuning *a = last_tuning(&log[0]), *b = last_tuning(&log[1]);
+    ck_assert_uint_eq(count_tuned(&log[0], at, 16), 7);
+    ck_assert(at[0] == 8 && at[6] == 93);
+    ck_assert_double_eq_tol(b->prior.mean, times * a->prior.mean + plus, 1e-9 * times);
+    ck_assert_double_eq_tol(b->noise / a->noise / (times * times), 1, 1e-4);
+    ck_assert_double_eq_tol(b->prior.feature / a->prior.feature / (times * times), 1, 1e-3);
+    ck_assert_double_eq_tol(b->prior.user / a->prior.user / (times * times), 1, 1e-3);
+    ck_assert_double_eq_tol(b->prior.context / a->prior.context / (times * times), 1, 1e-3);
+    kbt_log_drop(&log[0]);
+    kbt_log_close(&log[1]);
+}
+END_TEST
+
+/* Refits that a worker makes, while rewards go on coming. */
+START_TEST(a_refit_of_components_beside_the_traffic_is_read_by_a_fold)
+{
+    struct kbt_log log;
+    const struct kb_spec spec = components_of(DIM);
+    size_t n = 0;
+
+    kbt_delay = 5;
+    open_log(&log, &spec);
+    put_ring(&log);
+    for (size_t i = 0; i < 130; i++) {
+        const double x[DIM] = {normal(1000 + 2 * i), normal(1001 + 2 * i)}, feature[1] = {0.1 * (double)(i % 40)};
+        struct kb_event ev = observed(i % N_USERS, i % 40, x, sin(x[0]) + 0.2 * normal(300000 + i));
+
+        ev.as.observed.arm.features = feature;
+        live(&log, ev);
+        if (i % 20 == 19)
+            kbt_log_finish_builds(&log);
+    }
+    (void)kb_engine_tunings(log.live, &n);
+    ck_assert_uint_ge(n, 3);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, false);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    kb_engine_free(fold);
+    kbt_log_close(&log);
+    kbt_delay = 0;
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("tuning");
@@ -387,6 +500,9 @@ int main(void)
     tcase_add_test(c, the_mean_is_that_of_a_uniform_choice);
     tcase_add_test(c, two_thousand_zeros_leave_all_arms_alive);
     tcase_add_test(c, variances_are_those_that_the_rewards_were_made_with);
+    tcase_add_test(c, what_arms_share_is_told_from_what_each_has_alone);
+    tcase_add_test(c, the_unit_of_rewards_changes_no_share_of_a_component);
+    tcase_add_test(c, a_refit_of_components_beside_the_traffic_is_read_by_a_fold);
     suite_add_tcase(s, c);
     return kbt_run_suite(s);
 }

@@ -10,6 +10,7 @@
 #include "kbt_world.h"
 #include "posterior/learning.h"
 #include "posterior/nystrom.h"
+#include "posterior/scale_search.h"
 
 #define N_QUERIES 40u
 #define N_MIXES 32u
@@ -242,10 +243,93 @@ START_TEST(sums_of_components_are_those_of_one_pass)
 }
 END_TEST
 
+/* Minus the log density of rewards and scales by dense algebra, with all points known; variances as in `prior`. */
+static double dense_density(struct kbt_world *w, const struct kb_prior_spec *prior, double noise, double range)
+{
+    const size_t n = w->n_seen;
+    const struct kb_prior_spec kept = w->spec.prior;
+    const double variance[] = {prior->arm, prior->feature, prior->user, prior->context, prior->linear};
+    const double ratio[] = {1, 1, 0.3, 3, 3};
+    double *k = kbt_array(n * n), *y = kbt_array(n), *alpha = kbt_array(n),
+           value = log(noise) + range * range / 4 / noise;
+    w->spec.prior = *prior;
+    for (size_t c = 0; c < n; c++) {
+        y[c] = w->seen[c].reward - prior->mean;
+        for (size_t r = 0; r < n; r++)
+            k[c * n + r] = kbt_world_kernel(w, &w->seen[r], &w->seen[c]) + (r == c ? noise : 0);
+    }
+    w->spec.prior = kept;
+    kbt_solve(n, k, y, alpha);
+    for (size_t i = 0; i < n; i++)
+        value += y[i] * alpha[i] / 2;
+    value += kbt_logdet(n, k) / 2;
+    for (size_t j = 0; j < 5; j++)
+        value += variance[j] > 0 ? pow(log(variance[j] / noise / ratio[j]) / 1.5, 2) / 2 : 0;
+    free(k);
+    free(y);
+    free(alpha);
+    return -value;
+}
+
+/* At both ends of a search, before and after, first of all and later on. */
+START_TEST(scales_are_judged_by_the_density_of_the_process)
+{
+    for (unsigned mix = 1; mix < N_MIXES; mix += 3)
+        for (int is_first = 0; is_first < 2; is_first++) {
+            struct kbt_world w;
+            struct kb_tuning found;
+            struct kb_spec spec = spec_of(mix);
+            spec.learned = KB_LEARNED_ALL;
+            kbt_world_open(&w, &spec, 6, 4, true, 3 + mix);
+            kbt_world_run(&w, 50, 4 + mix);
+            rebuild(&w);
+            struct kb_scale_search search = {.spec = &spec, .is_first = is_first, .mean = 0.25, .range = 3};
+            for (size_t i = 0; i < w.n_seen; i++) {
+                search.square += w.seen[i].reward * w.seen[i].reward;
+                search.count += 1;
+            }
+            ck_assert(kb_posterior_has_scales(w.posterior));
+            ck_assert_int_eq(kb_posterior_find_scales(w.posterior, &search, &w.scratch, &found), KB_OK);
+            struct kb_prior_spec start = spec.prior;
+            const double unit = is_first ? 9 : 1;
+            start.mean = 0.25;
+            start.arm *= unit, start.feature *= unit, start.user *= unit, start.context *= unit, start.linear *= unit;
+            const double before = dense_density(&w, &start, spec.repr.lambda * unit, 3);
+            const double after = dense_density(&w, &found.prior, found.noise, 3);
+            ck_assert_msg(kbt_close(found.before, before, 1e-5), "%u: %.12g, expected %.12g", mix, found.before,
+                          before);
+            ck_assert_msg(kbt_close(found.after, after, 1e-5), "%u: %.12g, expected %.12g", mix, found.after, after);
+            ck_assert(found.after > found.before && found.prior.mean == 0.25);
+            ck_assert((found.prior.user > 0) == (spec.prior.user > 0) && found.range == 3);
+            kbt_world_close(&w);
+        }
+}
+END_TEST
+
+START_TEST(scales_that_are_fixed_stay)
+{
+    struct kbt_world w;
+    struct kb_tuning found;
+    struct kb_spec spec = spec_of(N_MIXES - 1);
+    spec.learned = KB_LEARNED_FEATURE | KB_LEARNED_CONTEXT;
+    kbt_world_open(&w, &spec, 6, 4, true, 3);
+    kbt_world_run(&w, 50, 4);
+    const struct kb_scale_search search = {
+        .spec = &spec, .is_first = true, .mean = 9, .range = 3, .square = 80, .count = 50};
+    ck_assert_int_eq(kb_posterior_find_scales(w.posterior, &search, &w.scratch, &found), KB_OK);
+    ck_assert(found.noise == spec.repr.lambda && found.prior.mean == spec.prior.mean);
+    ck_assert(found.prior.arm == spec.prior.arm && found.prior.user == spec.prior.user);
+    ck_assert(found.prior.linear == spec.prior.linear && found.rho == spec.user_kernel.rho);
+    ck_assert(found.prior.feature != spec.prior.feature && found.prior.context != spec.prior.context);
+    kbt_world_close(&w);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("post_by_component", with_all_points_every_mix_of_components_is_the_process_itself,
                    a_dictionary_that_grew_point_by_point_is_its_dense_solve, no_deviation_is_below_that_of_the_process,
                    no_component_takes_the_room_of_another, arms_never_shown_are_known_by_their_features,
+                   scales_are_judged_by_the_density_of_the_process, scales_that_are_fixed_stay,
                    a_correction_moves_the_mean_alone, sums_of_components_are_those_of_one_pass);
 }

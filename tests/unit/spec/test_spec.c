@@ -624,6 +624,7 @@ START_TEST(a_sum_of_components_reads_its_variances_and_its_threshold)
     double *const values[] = {&b.prior.mean,    &b.prior.arm,    &b.prior.feature, &b.prior.user,
                               &b.prior.context, &b.prior.linear, &b.repr.threshold};
     ck_assert(a.arm_kernel.is_median && a.context_kernel.is_median && a.arm_kernel.type == KB_VEC_RBF);
+    ck_assert(a.is_tuned && a.learned == (KB_LEARNED_ALL & ~(unsigned)KB_LEARNED_SHAPE));
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         b = a;
         *values[i] += 0.5;
