@@ -296,16 +296,16 @@ bool api_tenant_repair(struct ld_call *c, struct ld_reply *out)
     struct ld_doc *doc = NULL;
     struct ld_problem opening;
     struct ld_repair wanted;
-    char fault[512];
+    struct ld_message fault;
     const bool is_done = ld_call_parse(c, &doc, out->problem) == 0 &&
                          ld_decode_repair(doc, &wanted, out->problem) == 0 &&
-                         ld_tenants_repair(tenants, c->name, &wanted, fault, out->problem) == 0;
+                         ld_tenants_repair(tenants, c->name, &wanted, &fault, out->problem) == 0;
     ld_doc_free(doc);
     if (!is_done)
         return true;
     ld_problem_init(&opening);
     ld_tenant_release(ld_tenants_get(tenants, c->name, &opening));
-    out->text = encode_repair(&wanted, fault, &opening, &out->n);
+    out->text = encode_repair(&wanted, fault.text, &opening, &out->n);
     return true;
 }
 

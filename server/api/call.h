@@ -27,7 +27,7 @@ struct ld_call {
     bool was_waiting, is_counted;    /* for its tenant; among those of its tenant in the line (dispatch.c) */
 };
 
-/* access.c. Who calls, into c->caller, and which tenant the call is about. Each false with *p: 401; 403, or 404 for a
+/* Who calls, into c->caller, and which tenant the call is about. Each false with *p: 401; 403, or 404 for a
  * tenant of others. */
 bool ld_access_identify(struct ld_call *c, struct ld_problem *p);
 bool ld_access_allow(const struct ld_call *c, struct ld_problem *p);

@@ -9,7 +9,7 @@
 #define TASK(kind, fill) NULL, LD_OP_TASK, &kind, fill
 
 /* clang-format off */
-/* The role is what a key must have; access.c says what else is asked. */
+/* The role is what a key must have; call.c says what else is asked. */
 const struct ld_route ld_routes[] = {
     /* method   path                        body              role              place           opens                 work             handler */
     {"POST",   "/select",                  LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    HANDLED(api_select)},

@@ -72,7 +72,7 @@ void ld_server_completed(void *arg, const struct ld_request *r, const struct ld_
 /* api_replay.c. Those that are at work end soon, and later ones at once. */
 void ld_replays_cancel(struct ld_server *s);
 
-/* access.c. Whether requests must show a key. Once they must, they must as long as the process lives. */
+/* Whether requests must show a key. Once they must, they must as long as the process lives. */
 bool ld_access_wants_keys(struct ld_server *s);
 
 /* health.c. On the loop, every turn; waiting_since as above. */

@@ -298,7 +298,7 @@ static int start_http(struct ld_app *app, struct ld_message *why)
 static void recover(void *arg)
 {
     struct ld_app *app = arg;
-    const int rc = ld_tenants_open_all(app->server.tenants, app->why.text);
+    const int rc = ld_tenants_open_all(app->server.tenants, &app->why);
     atomic_store(&app->recovery, rc == 0 ? LD_RECOVERED : LD_RECOVERY_FAILED);
 }
 
@@ -322,7 +322,7 @@ static int start_recovery(struct ld_app *app, struct ld_message *why)
 static int start_keys(struct ld_app *app, struct ld_message *why)
 {
     struct ld_endpoint e;
-    if (ld_keys_open(&app->server.keys, ld_tenants_registry(app->server.tenants), why->text) != 0)
+    if (ld_keys_open(&app->server.keys, ld_tenants_registry(app->server.tenants), why) != 0)
         return -1;
     ld_tenants_on_removal(app->server.tenants, forget_keys, app);
     ld_endpoint_parse(app->options.listen, &e);
@@ -341,7 +341,7 @@ static int start_keys(struct ld_app *app, struct ld_message *why)
 static int start(struct ld_app *app, struct ld_message *why)
 {
     const struct ld_sched_hooks hooks = {.tick = tick, .terminate = terminate, .reload = reload, .arg = app};
-    if (ld_auth_open(&app->server.auth, app->options.admin_key_file, why->text) != 0)
+    if (ld_auth_open(&app->server.auth, app->options.admin_key_file, why) != 0)
         return -1;
     if (app->options.tls_cert[0] != '\0' &&
         ld_tls_open(&app->tls, app->options.tls_cert, app->options.tls_key, &app->server.metrics, why) != 0)
@@ -349,9 +349,9 @@ static int start(struct ld_app *app, struct ld_message *why)
     if (ld_sched_new(&app->server.sched, &hooks) != 0)
         return ld_fail(why, "cannot start the scheduler");
     make_world(app);
-    if (ld_tenants_open(&app->server.tenants, &app->server.world, why->text) != 0 || start_keys(app, why) != 0)
+    if (ld_tenants_open(&app->server.tenants, &app->server.world, why) != 0 || start_keys(app, why) != 0)
         return -1;
-    if (ld_spool_open(&app->server.spool, app->options.data, why->text) != 0)
+    if (ld_spool_open(&app->server.spool, app->options.data, why) != 0)
         return -1;
     ld_health_turn(&app->server, 0);
     return start_http(app, why) == 0 ? start_recovery(app, why) : -1;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "api/server.h"
 #include "app/notify.h"
 #include "app/options.h"

@@ -39,7 +39,7 @@ static int check(const struct ld_options *options)
     struct ld_tls *tls;
     struct ld_message why = {""};
     ld_options_print(options, stdout);
-    if (ld_auth_open(&auth, options->admin_key_file, why.text) != 0)
+    if (ld_auth_open(&auth, options->admin_key_file, &why) != 0)
         return fail(EXIT_FAILURE, &why);
     ld_auth_close(auth);
     if (options->tls_cert[0] == '\0')

@@ -66,7 +66,7 @@ void ld_app_put_in_force(struct ld_app *app)
         ld_http_set_limits(app->server.http, &http);
 }
 
-/* All sources, and the files that they name. 0, or -1 with why (LD_WHY_BYTES) naming the option and, where it stands in
+/* All sources, and the files that they name. 0, or -1 with why naming the option and, where it stands in
  * a file, the line. *keys is the caller's. */
 static int read_all(const struct ld_app *app, struct ld_options *fresh, struct ld_key_file **keys,
                     struct ld_message *why)
@@ -74,7 +74,7 @@ static int read_all(const struct ld_app *app, struct ld_options *fresh, struct l
     struct ld_message reason;
     if (ld_options_parse(fresh, app->argc, app->argv, getenv, why) != 0 || ld_options_check(fresh, why) != 0)
         return -1;
-    if (ld_auth_read(fresh->admin_key_file, keys, reason.text) != 0)
+    if (ld_auth_read(fresh->admin_key_file, keys, &reason) != 0)
         return ld_fail(why, "admin-key-file: %.900s", reason.text);
     if (ld_tls_reload(app->tls, why) == 0) /* last of those that may fail: it is in force */
         return 0;

@@ -4,13 +4,27 @@
 #include <stdio.h>
 #include <string.h>
 
-int ld_fail(struct ld_message *why, const char *fmt, ...)
+static void write(struct ld_message *why, const char *fmt, va_list args)
 {
     char text[sizeof why->text];
+    vsnprintf(text, sizeof text, fmt, args);
+    strcpy(why->text, text);
+}
+
+int ld_fail(struct ld_message *why, const char *fmt, ...)
+{
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    write(why, fmt, args);
     va_end(args);
-    strcpy(why->text, text);
     return -1;
+}
+
+int ld_fail_as(int status, struct ld_message *why, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    write(why, fmt, args);
+    va_end(args);
+    return status;
 }

@@ -9,5 +9,7 @@ struct ld_message {
 
 /* Always -1. The arguments may have the message's own text. */
 int ld_fail(struct ld_message *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same; returns the status, such as LD_STORE_IO. */
+int ld_fail_as(int status, struct ld_message *why, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -3,6 +3,8 @@
 #ifndef LD_TLS_H
 #define LD_TLS_H
 
+#include "base/message.h"
+
 struct ld_tls;      /* the files, and the pair in force */
 struct ld_tls_pair; /* a chain with its key; lives as long as a connection refers to it */
 struct ld_message;

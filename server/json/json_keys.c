@@ -5,7 +5,6 @@
 #include "json/json_keys.h"
 #include "json/json_out.h"
 #include "json/json_util.h"
-#include "base/time_text.h"
 
 /* The two kinds of key have the same members, under different rules. */
 _Static_assert((int)LD_TENANT_KEY_ROLES == (int)LD_SERVER_KEY_ROLES, "one reader for both");
@@ -62,10 +61,11 @@ int ld_decode_key(struct ld_doc *doc, bool is_tenants, int64_t now_ms, struct ld
 /* null when it never happens, or has not. */
 static void put_time(struct ld_text *t, const char *name, int64_t at_ms)
 {
-    char text[32];
+    ld_text_key(t, name);
     if (at_ms != 0)
-        ld_format_time(at_ms, text);
-    ld_text_put_string(t, name, at_ms != 0 ? text : NULL);
+        ld_text_time(t, at_ms);
+    else
+        ld_text_lit(t, "null");
 }
 
 static void put_key(struct ld_text *t, const struct ld_key *key, const char *text)

@@ -269,13 +269,6 @@ static void put_rules(struct ld_text *t, const char *name, const struct kb_attri
     ld_text_lit(t, "}");
 }
 
-static void put_moment(struct ld_text *t, const char *name, int64_t at_ms)
-{
-    char text[32];
-    ld_format_time(at_ms, text);
-    ld_text_put_string(t, name, text);
-}
-
 static void put_bits(struct ld_text *t, const struct ld_rule *rule, uint32_t bits)
 {
     if (bits == 0)
@@ -300,10 +293,14 @@ void ld_text_eligibility(struct ld_text *t, const struct kb_eligibility *rules)
     ld_text_lit(t, "{");
     put_rules(t, "allow", rules->allow, rules->n_allow);
     put_rules(t, "deny", rules->deny, rules->n_deny);
-    if (rules->from_ms != INT64_MIN)
-        put_moment(t, "from", rules->from_ms);
-    if (rules->until_ms != INT64_MAX)
-        put_moment(t, "until", rules->until_ms);
+    if (rules->from_ms != INT64_MIN) {
+        ld_text_key(t, "from");
+        ld_text_time(t, rules->from_ms);
+    }
+    if (rules->until_ms != INT64_MAX) {
+        ld_text_key(t, "until");
+        ld_text_time(t, rules->until_ms);
+    }
     put_bits(t, &ld_eligibility_rules.rule[LD_ELIGIBILITY_HOURS], rules->hours);
     put_bits(t, &ld_eligibility_rules.rule[LD_ELIGIBILITY_DAYS], rules->days);
     ld_text_lit(t, "}");

@@ -442,7 +442,7 @@ static void write_column(const struct ld_out *out, const struct ld_row *of, cons
     ld_text_raw(out->t, "]", 1);
 }
 
-static void write_time(struct ld_text *t, int64_t at_ms)
+void ld_text_time(struct ld_text *t, int64_t at_ms)
 {
     char text[32];
     ld_format_time(at_ms, text);
@@ -488,7 +488,7 @@ static void write_value(const struct ld_out *out, const struct ld_row *row, cons
         ld_text_bool(t, *(const bool *)at);
         break;
     case LD_ROW_TIME:
-        write_time(t, *(const int64_t *)at);
+        ld_text_time(t, *(const int64_t *)at);
         break;
     case LD_ROW_WORD:
         ld_text_string(t, kb_word(row->of, word_at(at)));

@@ -55,7 +55,7 @@ const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uin
 /* A number where `what` belongs: "ids are strings". */
 void ld_in_fault_unquoted(struct ld_in *in, const struct ld_value *v, const char *what);
 
-/* Bodies, by the rules of their schemas (json_rules.c). ld_in_members is the one that walks through an object; the
+/* Values by the rules of their schemas. ld_in_members is the one that walks through an object; the
  * others read the value at the place in hand. */
 bool ld_in_members(struct ld_in *in, const struct ld_value *v, const struct ld_rules *rules,
                    void (*read)(struct ld_in *in, size_t i, const struct ld_value *member, void *out), void *out);
@@ -78,6 +78,8 @@ void ld_text_challenger(struct ld_text *t, const struct ld_challenger_settings *
 void ld_text_settings(struct ld_text *t, const struct ld_settings *settings);
 void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force);
 
+/* In the log's one spelling. */
+void ld_text_time(struct ld_text *t, int64_t at_ms);
 /* An arm of a catalogue, as its line has it and as it is shown (json_event.c). */
 void ld_text_arm(struct ld_text *t, const struct kb_ev_arm *arm, uint32_t arm_dim);
 /* Scales in force; is_found: with what the refit was computed from. */

@@ -42,7 +42,7 @@ struct ld_auth {
 /* Adds the key on a line (cut at the line's end); -1 with why about the line. Blanks at the end go, since editors
  * leave them; one anywhere else is a fault, and so is a byte beyond ASCII: a header could not carry it. The warning
  * tells the key's number and length, never the key. */
-static int add_key(struct ld_key_file *set, const char *line, char *why)
+static int add_key(struct ld_key_file *set, const char *line, struct ld_message *why)
 {
     size_t n = strcspn(line, "\r\n");
     while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t'))
@@ -50,15 +50,11 @@ static int add_key(struct ld_key_file *set, const char *line, char *why)
     if (n == 0 || line[0] == '#')
         return 0;
     /* Refused whole, not cut: a key that is cut would let in whoever knows its beginning. */
-    if (n > KEY_BYTES || set->n == MAX_KEYS) {
-        snprintf(why, 128, n > KEY_BYTES ? "the key is longer than 256 bytes" : "more than 64 keys");
-        return -1;
-    }
+    if (n > KEY_BYTES || set->n == MAX_KEYS)
+        return ld_fail(why, n > KEY_BYTES ? "the key is longer than 256 bytes" : "more than 64 keys");
     for (size_t i = 0; i < n; i++)
-        if (line[i] <= ' ' || line[i] > '~') {
-            snprintf(why, 128, "a key holds visible ASCII characters only");
-            return -1;
-        }
+        if (line[i] <= ' ' || line[i] > '~')
+            return ld_fail(why, "a key holds visible ASCII characters only");
     if (n < SHORT_KEY)
         ld_log(LD_LOG_WARN, "admin key %zu has %zu characters only: guessable", set->n + 1, n);
     memcpy(set->key[set->n++], line, n); /* the block is zeroed */
@@ -68,31 +64,28 @@ static int add_key(struct ld_key_file *set, const char *line, char *why)
 /* All lines into the set; a file without a key is a fault, or a slip of an editor would let nobody in. Lines come in
  * pieces of 1,023 bytes. A key of that length is refused by its first piece; a comment of that length would have its
  * rest read as a line of its own, and should be broken by whoever writes it. */
-static int read_lines(struct ld_key_file *set, FILE *f, const char *path, char *why)
+static int read_lines(struct ld_key_file *set, FILE *f, const char *path, struct ld_message *why)
 {
-    char line[1024], reason[128];
+    char line[1024];
+    struct ld_message reason;
     for (int number = 1; fgets(line, sizeof line, f) != NULL; number++)
-        if (add_key(set, line, reason) != 0) {
-            snprintf(why, 1024, "%s:%d: %s", path, number, reason);
-            return -1;
-        }
-    if (ferror(f) || set->n == 0) {
-        snprintf(why, 1024, "%s: %s", path, ferror(f) ? "cannot be read" : "holds no key");
-        return -1;
-    }
+        if (add_key(set, line, &reason) != 0)
+            return ld_fail(why, "%s:%d: %s", path, number, reason.text);
+    if (ferror(f) || set->n == 0)
+        return ld_fail(why, "%s: %s", path, ferror(f) ? "cannot be read" : "holds no key");
     return 0;
 }
 
 /* The file as a set of its own (free); NULL with why. Warns of a file that every user of the machine can read. A
  * reload opens it again, so the server's user must keep the right to read it. */
-static struct ld_key_file *read_keys(const char *path, char *why)
+static struct ld_key_file *read_keys(const char *path, struct ld_message *why)
 {
     struct stat st;
     struct ld_key_file *set = calloc(1, sizeof *set);
     FILE *f = fopen(path, "r");
     int rc = -1;
     if (set == NULL || f == NULL)
-        snprintf(why, 1024, "%s: %s", path, strerror(errno));
+        ld_fail(why, "%s: %s", path, strerror(errno));
     else
         rc = read_lines(set, f, path, why);
     if (rc == 0 && fstat(fileno(f), &st) == 0 && (st.st_mode & S_IROTH) != 0)
@@ -106,21 +99,21 @@ static struct ld_key_file *read_keys(const char *path, char *why)
     return set;
 }
 
-int ld_auth_read(const char *path, struct ld_key_file **out, char *why)
+int ld_auth_read(const char *path, struct ld_key_file **out, struct ld_message *why)
 {
     *out = NULL;
     return path[0] == '\0' || (*out = read_keys(path, why)) != NULL ? 0 : -1;
 }
 
 /* All or nothing: *out is set on success alone, and a faulty file keeps the server from starting. */
-int ld_auth_open(struct ld_auth **out, const char *path, char *why)
+int ld_auth_open(struct ld_auth **out, const char *path, struct ld_message *why)
 {
     struct ld_key_file *keys = NULL;
     if (ld_auth_read(path, &keys, why) != 0)
         return -1;
     struct ld_auth *a = calloc(1, sizeof *a);
     if (a == NULL) {
-        snprintf(why, 1024, "out of memory");
+        ld_fail(why, "out of memory");
         free(keys);
         return -1;
     }

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include "base/message.h"
+
 struct ld_auth;
 
 struct ld_key_file; /* keys that were read and are not in force */
@@ -11,10 +13,10 @@ struct ld_key_file; /* keys that were read and are not in force */
 /* Reads the key file: one key a line, visible ASCII, up to 256 bytes; blank lines and lines starting with # are
  * passed over. path "" means that there is no file (*out is NULL), and that nobody has such a key; else it is
  * the caller's, to be put in force or to be freed. 0, or -1 with why (>= 1024 bytes). */
-int ld_auth_read(const char *path, struct ld_key_file **out, char *why);
+int ld_auth_read(const char *path, struct ld_key_file **out, struct ld_message *why);
 
 /* The keys of the file at path; failures like those of ld_auth_read. */
-int ld_auth_open(struct ld_auth **out, const char *path, char *why);
+int ld_auth_open(struct ld_auth **out, const char *path, struct ld_message *why);
 void ld_auth_close(struct ld_auth *a);
 
 /* Puts keys in force in place of those before; takes them over. Cannot fail. */

@@ -141,7 +141,7 @@ static int load_key(void *arg, const struct ld_key *key)
     return 0;
 }
 
-int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, char *why)
+int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, struct ld_message *why)
 {
     struct ld_keys *k = calloc(1, sizeof *k);
     struct table *t = table_new(0);
@@ -151,7 +151,7 @@ int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, char *why)
     int rc = fault == NULL ? ld_key_rows_list(file, load_key, &t) : 1;
     if (rc != 0) {
         fault = fault != NULL ? fault : rc == 1 ? "out of memory" : "the disk does not give them";
-        snprintf(why, 512, "the keys in registry.db cannot be read: %s", fault);
+        ld_fail(why, "the keys in registry.db cannot be read: %s", fault);
         table_free(t, true);
         free(k);
         return -1;

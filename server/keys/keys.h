@@ -3,6 +3,7 @@
 #ifndef LD_KEYS_H
 #define LD_KEYS_H
 
+#include "base/message.h"
 #include "store/key_rows.h"
 #include "base/problem.h"
 #include "types/roles.h"
@@ -11,8 +12,8 @@
 
 struct ld_keys;
 
-/* Reads all keys. The registry file is borrowed and must outlive the table. 0, or -1 with why (>= 512 bytes). */
-int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, char *why);
+/* Reads all keys. The registry file is borrowed and must outlive the table. 0, or -1 with why. */
+int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, struct ld_message *why);
 void ld_keys_close(struct ld_keys *k); /* writes down when keys were last used */
 
 /* Whether there is a key, expired ones included, or was one since ld_keys_open. */

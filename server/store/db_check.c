@@ -61,7 +61,7 @@ static int immutable_uri(char *out, size_t cap, const char *path)
 
 /* Every page is read and its structure checked. 1 asks for the first fault only. O(file): this is what the limit of
  * 64 MiB is about. */
-int ld_db_check_pages(struct sqlite3 *db, bool with_indexes, char *why)
+int ld_db_check_pages(struct sqlite3 *db, bool with_indexes, struct ld_message *why)
 {
     char verdict[256];
     int status = ld_sql_text(db, with_indexes ? "PRAGMA integrity_check(1)" : "PRAGMA quick_check(1)", verdict,
@@ -72,61 +72,54 @@ int ld_db_check_pages(struct sqlite3 *db, bool with_indexes, char *why)
         /* A page that the disk did not give is told among the faults of the file, and is none of them. */
         const char *code = strstr(verdict, "error code=");
         bool is_unread = code != NULL && (atoi(code + strlen("error code=")) & 0xff) == SQLITE_IOERR;
-        (void)snprintf(why, LD_WHY_BYTES, "%s: %s", is_unread ? "cannot be read" : "damaged", verdict);
+        ld_fail(why, "%s: %s", is_unread ? "cannot be read" : "damaged", verdict);
         return is_unread ? LD_STORE_IO : LD_STORE_CORRUPT;
     }
     return status;
 }
 
 /* Our own question about the rows. */
-static int check_rows(struct sqlite3 *db, const struct ld_db_format *f, int64_t version, char *why)
+static int check_rows(struct sqlite3 *db, const struct ld_db_format *f, int64_t version, struct ld_message *why)
 {
     char sql[1024];
     int64_t is_sound = 0;
     (void)snprintf(sql, sizeof sql, "SELECT coalesce((%s), 0)",
                    version < f->contents_since ? f->contents_before : f->contents);
     int status = ld_sql_int(db, sql, &is_sound, why);
-    if (status == LD_STORE_OK && !is_sound) {
-        (void)snprintf(why, LD_WHY_BYTES, "damaged: %s", f->contents_broken);
-        return LD_STORE_CORRUPT;
-    }
+    if (status == LD_STORE_OK && !is_sound)
+        return ld_fail_as(LD_STORE_CORRUPT, why, "damaged: %s", f->contents_broken);
     return status;
 }
 
 /* What the header says, now through the write-ahead log: that may bring another first page along. */
-static int check_header(struct sqlite3 *db, const struct ld_db_format *f, int64_t *version, char *why)
+static int check_header(struct sqlite3 *db, const struct ld_db_format *f, int64_t *version, struct ld_message *why)
 {
     char encoding[16] = "";
     int64_t id = 0;
     int last = f->migrations[f->n_migrations - 1].version;
     int status = ld_sql_int(db, "PRAGMA user_version", version, why);
-    if (status == LD_STORE_OK && *version > last) {
-        (void)snprintf(why, LD_WHY_BYTES, "schema version %lld is newer than this program (%d)", (long long)*version,
-                       last);
-        return LD_STORE_NEWER;
-    }
+    if (status == LD_STORE_OK && *version > last)
+        return ld_fail_as(LD_STORE_NEWER, why, "schema version %lld is newer than this program (%d)",
+                          (long long)*version, last);
     if (status == LD_STORE_OK)
         status = ld_sql_int(db, "PRAGMA application_id", &id, why);
     if (status == LD_STORE_OK)
         status = ld_sql_text(db, "PRAGMA encoding", encoding, sizeof encoding, why);
-    if (status == LD_STORE_OK && (*version < 1 || id != (int64_t)f->application_id || strcmp(encoding, "UTF-8") != 0)) {
-        (void)snprintf(why, LD_WHY_BYTES,
-                       "damaged: its write-ahead log says version %lld, application id %08llx and %s, not 1 to %d, %08x"
-                       " and UTF-8",
-                       (long long)*version, (unsigned long long)id, encoding, last, (unsigned)f->application_id);
-        return LD_STORE_CORRUPT;
-    }
+    if (status == LD_STORE_OK && (*version < 1 || id != (int64_t)f->application_id || strcmp(encoding, "UTF-8") != 0))
+        return ld_fail_as(
+            LD_STORE_CORRUPT, why,
+            "damaged: its write-ahead log says version %lld, application id %08llx and %s, not 1 to %d, %08x"
+            " and UTF-8",
+            (long long)*version, (unsigned long long)id, encoding, last, (unsigned)f->application_id);
     return status;
 }
 
 /* With a WAL SQLite may write the -shm index beside the file, which holds nothing of its own. */
-int ld_db_connect_readonly(struct sqlite3 **out, const char *path, char *why)
+int ld_db_connect_readonly(struct sqlite3 **out, const char *path, struct ld_message *why)
 {
     char name[NAME_BYTES * 3 + 64];
-    if (immutable_uri(name, sizeof name, path) != 0) {
-        (void)snprintf(why, LD_WHY_BYTES, "the path is too long");
-        return LD_STORE_IO;
-    }
+    if (immutable_uri(name, sizeof name, path) != 0)
+        return ld_fail_as(LD_STORE_IO, why, "the path is too long");
     const bool has_wal = weight_of(path, "-wal") > 0;
     int status = ld_sql_connect(out, has_wal ? path : name, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL, why);
     if (status == LD_STORE_OK)
@@ -135,7 +128,7 @@ int ld_db_connect_readonly(struct sqlite3 **out, const char *path, char *why)
 }
 
 /* A row of a schema that is longer than any of ours need not be read to its end to be refused. */
-static int check_schema(struct sqlite3 *db, const struct ld_db_format *f, int64_t *version, char *why)
+static int check_schema(struct sqlite3 *db, const struct ld_db_format *f, int64_t *version, struct ld_message *why)
 {
     const int most = sqlite3_limit(db, SQLITE_LIMIT_LENGTH, SCHEMA_ROW_BYTES);
     int status = check_header(db, f, version, why);
@@ -148,17 +141,16 @@ static int check_schema(struct sqlite3 *db, const struct ld_db_format *f, int64_
 /* Read-only from first to last; whatever it finds, the file and its WAL keep their bytes. O(file), or O(1) for large
  * files. The first statement makes SQLite read the schema: a file that is no database fails there and not in the
  * middle. */
-int ld_db_check(const char *path, const struct ld_db_format *f, const struct ld_store_care *care, char *why)
+int ld_db_check(const char *path, const struct ld_db_format *f, const struct ld_store_care *care,
+                struct ld_message *why)
 {
     const bool is_thorough = care->is_thorough || care->is_foreign;
     struct ld_sql_watch watch;
     struct stat st;
     struct sqlite3 *db = NULL;
     int64_t version = 0;
-    if (stat(path, &st) != 0) {
-        (void)snprintf(why, LD_WHY_BYTES, "cannot be read: %s", strerror(errno));
-        return LD_STORE_IO;
-    }
+    if (stat(path, &st) != 0)
+        return ld_fail_as(LD_STORE_IO, why, "cannot be read: %s", strerror(errno));
     int status = ld_db_connect_readonly(&db, path, why);
     if (status != LD_STORE_OK)
         return status;

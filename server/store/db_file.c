@@ -42,14 +42,11 @@ static int name_with(char *out, const char *path, const char *suffix)
 }
 
 /* Puts the file's name before the sentence. Which file it is about is the first thing that whoever reads the log
- * wants to know. The sentence is cut to half of the buffer, so that a long path leaves room for it. */
-static int name_file(const char *path, char *why, int status)
+ * wants to know. */
+static int name_file(const char *path, struct ld_message *why, int status)
 {
-    char text[LD_WHY_BYTES];
-    if (status == LD_STORE_OK)
-        return status;
-    (void)snprintf(text, sizeof text, "%s", why);
-    (void)snprintf(why, LD_WHY_BYTES, "%s: %.*s", path, LD_WHY_BYTES / 2, text);
+    if (status != LD_STORE_OK)
+        ld_fail(why, "%s: %.256s", path, why->text);
     return status;
 }
 
@@ -57,15 +54,13 @@ static int name_file(const char *path, char *why, int status)
 
 /* What a creation or a deletion that was cut off left behind. Only called when there is no file at path: nothing here
  * can belong to a living tenant. */
-static int remove_leftovers(const char *path, char *why)
+static int remove_leftovers(const char *path, struct ld_message *why)
 {
     static const char *const suffixes[] = {".new", ".new-journal", ".new-wal", ".new-shm", "-wal", "-shm", "-journal"};
     char name[NAME_BYTES];
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        if (name_with(name, path, suffixes[i]) != 0 || (unlink(name) != 0 && errno != ENOENT)) {
-            (void)snprintf(why, LD_WHY_BYTES, "%s cannot be removed: %s", suffixes[i], strerror(errno));
-            return LD_STORE_IO;
-        }
+        if (name_with(name, path, suffixes[i]) != 0 || (unlink(name) != 0 && errno != ENOENT))
+            return ld_fail_as(LD_STORE_IO, why, "%s cannot be removed: %s", suffixes[i], strerror(errno));
     }
     return LD_STORE_OK;
 }
@@ -78,21 +73,19 @@ int ld_db_touch_private(const char *path)
 }
 
 /* The file's header says from here on how commits are written, before anybody can see the file. */
-static int turn_to_wal(struct sqlite3 *db, char *why)
+static int turn_to_wal(struct sqlite3 *db, struct ld_message *why)
 {
     char mode[16] = "";
     int status = ld_sql_text(db, "PRAGMA journal_mode=WAL", mode, sizeof mode, why);
-    if (status == LD_STORE_OK && strcmp(mode, "wal") != 0) {
-        (void)snprintf(why, LD_WHY_BYTES, "journal_mode is %s, not wal", mode);
-        status = LD_STORE_IO;
-    }
+    if (status == LD_STORE_OK && strcmp(mode, "wal") != 0)
+        status = ld_fail_as(LD_STORE_IO, why, "journal_mode is %s, not wal", mode);
     return status;
 }
 
 /* synchronous=EXTRA also syncs the directory after the journal is gone, so that the renamed file cannot be rolled
  * back by a journal that a crash brings back. The first migration runs before the rename, so whoever sees the file
  * sees its tables, version and application id. What a failure leaves under the name .new, the next attempt removes. */
-static int make(const char *path, const struct ld_db_format *f, char *why)
+static int make(const char *path, const struct ld_db_format *f, struct ld_message *why)
 {
     char name[NAME_BYTES];
     struct sqlite3 *db = NULL;
@@ -100,10 +93,8 @@ static int make(const char *path, const struct ld_db_format *f, char *why)
     if (status != LD_STORE_OK)
         return status;
     (void)name_with(name, path, ".new");
-    if (ld_db_touch_private(name) != 0) {
-        (void)snprintf(why, LD_WHY_BYTES, "cannot be made: %s", strerror(errno));
-        return LD_STORE_IO;
-    }
+    if (ld_db_touch_private(name) != 0)
+        return ld_fail_as(LD_STORE_IO, why, "cannot be made: %s", strerror(errno));
     status = ld_sql_connect(&db, name, SQLITE_OPEN_READWRITE, NULL, why);
     if (status != LD_STORE_OK)
         return status;
@@ -114,10 +105,8 @@ static int make(const char *path, const struct ld_db_format *f, char *why)
     if (status == LD_STORE_OK)
         status = turn_to_wal(db, why);
     (void)sqlite3_close(db);
-    if (status == LD_STORE_OK && (rename(name, path) != 0 || ld_sync_directory_of(path) != 0)) {
-        (void)snprintf(why, LD_WHY_BYTES, "cannot be made: %s", strerror(errno));
-        status = LD_STORE_IO;
-    }
+    if (status == LD_STORE_OK && (rename(name, path) != 0 || ld_sync_directory_of(path) != 0))
+        status = ld_fail_as(LD_STORE_IO, why, "cannot be made: %s", strerror(errno));
     return status;
 }
 
@@ -125,7 +114,7 @@ static int make(const char *path, const struct ld_db_format *f, char *why)
 
 /* What the promise of durability rests on is read back, not assumed. wal_autocheckpoint=0: SQLite would otherwise
  * checkpoint inside a commit (upkeep.c does it instead). */
-static int set_durable(struct sqlite3 *db, char *why)
+static int set_durable(struct sqlite3 *db, struct ld_message *why)
 {
     int64_t synchronous = 0;
     int status = turn_to_wal(db, why);
@@ -133,10 +122,8 @@ static int set_durable(struct sqlite3 *db, char *why)
         status = ld_sql_exec(db, "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0", why);
     if (status == LD_STORE_OK)
         status = ld_sql_int(db, "PRAGMA synchronous", &synchronous, why);
-    if (status == LD_STORE_OK && synchronous != 2) {
-        (void)snprintf(why, LD_WHY_BYTES, "synchronous is %lld, not 2", (long long)synchronous);
-        status = LD_STORE_IO;
-    }
+    if (status == LD_STORE_OK && synchronous != 2)
+        status = ld_fail_as(LD_STORE_IO, why, "synchronous is %lld, not 2", (long long)synchronous);
     return status;
 }
 
@@ -144,7 +131,7 @@ static int set_durable(struct sqlite3 *db, char *why)
  * instead of them. And SQLite (3.40) passes over the list of free pages in a schema whose last table is a view: a page
  * of the log that a stranger has put into that list would be written over. So it is asked once more without the view,
  * in a transaction that is taken back: nothing of it reaches the file. */
-static int check_all_pages(struct sqlite3 *db, const struct ld_db_format *f, char *why)
+static int check_all_pages(struct sqlite3 *db, const struct ld_db_format *f, struct ld_message *why)
 {
     char sql[96];
     if (f->view == NULL)
@@ -172,7 +159,7 @@ static void make_private(const char *path)
  * only open for reading (no permission to write) is refused here, not at the first commit. *out is set on success
  * alone; a failed migration was rolled back and is tried again at the next start. */
 static int open_checked(struct sqlite3 **out, const char *path, const struct ld_db_format *f,
-                        const struct ld_store_care *care, char *why)
+                        const struct ld_store_care *care, struct ld_message *why)
 {
     struct ld_sql_watch watch;
     struct sqlite3 *db = NULL;
@@ -183,10 +170,8 @@ static int open_checked(struct sqlite3 **out, const char *path, const struct ld_
     ld_sql_watch_init(&watch, ld_db_weight(path), false, care->is_over, care->arg);
     if (care->is_foreign)
         ld_sql_watch(db, &watch);
-    if (sqlite3_db_readonly(db, "main") == 1) {
-        (void)snprintf(why, LD_WHY_BYTES, "is read-only");
-        status = LD_STORE_IO;
-    }
+    if (sqlite3_db_readonly(db, "main") == 1)
+        status = ld_fail_as(LD_STORE_IO, why, "is read-only");
     if (status == LD_STORE_OK && care->is_foreign)
         status = check_all_pages(db, f, why);
     if (status == LD_STORE_OK)
@@ -210,7 +195,7 @@ static int open_checked(struct sqlite3 **out, const char *path, const struct ld_
 /* Inspect, check or make, open: in this order, and the first failure ends it. Nothing but the leftovers of a file
  * that is not there is removed. */
 int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format *format,
-               const struct ld_store_care *care, bool *was_created, char *why)
+               const struct ld_store_care *care, bool *was_created, struct ld_message *why)
 {
     int exists = 0, last = format->migrations[format->n_migrations - 1].version;
     int status = ld_migrate_inspect(path, last, format->application_id, &exists, why);
@@ -225,7 +210,8 @@ int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format
     return name_file(path, why, status);
 }
 
-int ld_db_open_readonly(struct sqlite3 **out, const char *path, const struct ld_db_format *format, char *why)
+int ld_db_open_readonly(struct sqlite3 **out, const char *path, const struct ld_db_format *format,
+                        struct ld_message *why)
 {
     const struct ld_store_care care = {.is_thorough = true};
     int exists = 0, last = format->migrations[format->n_migrations - 1].version;
@@ -238,11 +224,9 @@ int ld_db_open_readonly(struct sqlite3 **out, const char *path, const struct ld_
         status = ld_db_connect_readonly(&db, path, why);
     if (status == LD_STORE_OK)
         status = ld_sql_int(db, "PRAGMA user_version", &version, why);
-    if (status == LD_STORE_OK && version < last) {
-        (void)snprintf(why, LD_WHY_BYTES, "schema version %lld: a start of the server brings it to %d",
-                       (long long)version, last);
-        status = LD_STORE_IO;
-    }
+    if (status == LD_STORE_OK && version < last)
+        status = ld_fail_as(LD_STORE_IO, why, "schema version %lld: a start of the server brings it to %d",
+                            (long long)version, last);
     if (status == LD_STORE_OK)
         *out = db;
     else if (db != NULL)
@@ -268,14 +252,14 @@ void ld_db_note_place(const char *path, struct ld_db_place *place)
     identify(path, "-wal", place->wal);
 }
 
-bool ld_db_is_in_place(const char *path, const struct ld_db_place *place, char *why)
+bool ld_db_is_in_place(const char *path, const struct ld_db_place *place, struct ld_message *why)
 {
     struct ld_db_place now;
     ld_db_note_place(path, &now);
     if (memcmp(&now, place, sizeof now) == 0)
         return true;
     if (why != NULL)
-        (void)snprintf(why, LD_WHY_BYTES, "%s: it, or its write-ahead log, is not in its place any more", path);
+        ld_fail(why, "%s: it, or its write-ahead log, is not in its place any more", path);
     return false;
 }
 
@@ -283,7 +267,7 @@ bool ld_db_is_in_place(const char *path, const struct ld_db_place *place, char *
 
 /* query_only keeps a slip in a query from writing; checkpoints are still allowed. Several of them may be open at
  * once; each has its own view of the last commit. */
-int ld_db_connect(struct sqlite3 **out, const char *path, char *why)
+int ld_db_connect(struct sqlite3 **out, const char *path, struct ld_message *why)
 {
     int status = ld_sql_connect(out, path, SQLITE_OPEN_READWRITE, NULL, why);
     if (status == LD_STORE_OK)

@@ -37,7 +37,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct schema *schemas; /* guarded by it; what it leads to does not change any more */
 
 /* LIMIT keeps what is sorted short, however many rows a stranger has made. */
-static int select_rows(struct sqlite3 *db, size_t n, sqlite3_stmt **stmt, char *why)
+static int select_rows(struct sqlite3 *db, size_t n, sqlite3_stmt **stmt, struct ld_message *why)
 {
     char sql[128];
     (void)snprintf(sql, sizeof sql, "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name LIMIT %zu",
@@ -68,7 +68,7 @@ static int copy_row(struct schema *s, sqlite3_stmt *stmt)
     return LD_STORE_OK;
 }
 
-static int copy_rows(struct schema *s, struct sqlite3 *db, char *why)
+static int copy_rows(struct schema *s, struct sqlite3 *db, struct ld_message *why)
 {
     sqlite3_stmt *stmt = NULL;
     int rc = SQLITE_DONE, status = select_rows(db, MOST_ROWS + 1, &stmt, why);
@@ -80,11 +80,11 @@ static int copy_rows(struct schema *s, struct sqlite3 *db, char *why)
     return status;
 }
 
-static int make_schema(struct schema **out, const struct ld_db_format *f, int64_t version, char *why)
+static int make_schema(struct schema **out, const struct ld_db_format *f, int64_t version, struct ld_message *why)
 {
     struct sqlite3 *db = NULL;
     struct schema *s = calloc(1, sizeof *s);
-    (void)snprintf(why, LD_WHY_BYTES, "out of memory");
+    ld_fail(why, "out of memory");
     if (s == NULL)
         return LD_STORE_NOMEM;
     s->format = f;
@@ -104,7 +104,7 @@ static int make_schema(struct schema **out, const struct ld_db_format *f, int64_
 }
 
 /* The schema of that version, made when it is first asked for. */
-static int find_schema(const struct schema **out, const struct ld_db_format *f, int64_t version, char *why)
+static int find_schema(const struct schema **out, const struct ld_db_format *f, int64_t version, struct ld_message *why)
 {
     int status = LD_STORE_OK;
     struct schema *s;
@@ -164,7 +164,7 @@ static int compare(const char *const *a, const char *const *b)
 }
 
 /* The first row that differs; NULL: there is none any more on that side. */
-static int refuse(const char *const *theirs, const char *const *ours, int64_t version, char *why)
+static int refuse(const char *const *theirs, const char *const *ours, int64_t version, struct ld_message *why)
 {
     char found[160] = "", wanted[160] = "";
     size_t n = 0;
@@ -176,17 +176,17 @@ static int refuse(const char *const *theirs, const char *const *ours, int64_t ve
         describe(found, sizeof found, theirs, n);
     if (order >= 0)
         describe(wanted, sizeof wanted, ours, n);
-    (void)snprintf(why, LD_WHY_BYTES, "its schema is not that of version %lld: %s%s%s%s", (long long)version,
-                   order <= 0 ? "found " : "", found,
-                   order < 0    ? ", which is not expected"
-                   : order == 0 ? ", expected "
-                                : "missing is ",
-                   wanted);
-    return LD_STORE_CORRUPT;
+    return ld_fail_as(LD_STORE_CORRUPT, why, "its schema is not that of version %lld: %s%s%s%s", (long long)version,
+                      order <= 0 ? "found " : "", found,
+                      order < 0    ? ", which is not expected"
+                      : order == 0 ? ", expected "
+                                   : "missing is ",
+                      wanted);
 }
 
 /* The row that the statement stands at, or none; and ours. */
-static int compare_row(sqlite3_stmt *stmt, bool has_row, const struct row *ours, int64_t version, char *why)
+static int compare_row(sqlite3_stmt *stmt, bool has_row, const struct row *ours, int64_t version,
+                       struct ld_message *why)
 {
     const char *theirs[N_COLUMNS] = {NULL};
     bool is_ours = has_row == (ours != NULL);
@@ -199,7 +199,7 @@ static int compare_row(sqlite3_stmt *stmt, bool has_row, const struct row *ours,
                : refuse(has_row ? theirs : NULL, ours != NULL ? (const char *const *)ours->column : NULL, version, why);
 }
 
-int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, int64_t version, char *why)
+int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, int64_t version, struct ld_message *why)
 {
     const struct schema *s = NULL;
     sqlite3_stmt *stmt = NULL;

@@ -38,13 +38,13 @@ void ld_folder_keep_private(const char *path)
 /* Readable by the owner alone: logs hold what users did. Parents are not made: a mistyped path should not grow a
  * tree. All that is synced below a folder is as durable as the folder's own name. One that was there may be of a start
  * that died here, so its name is synced as well; a parent that cannot be opened is then no reason to refuse. */
-static int make_dir(const char *path, char *why)
+static int make_dir(const char *path, struct ld_message *why)
 {
     const bool is_new = mkdir(path, 0700) == 0, is_there = is_new || errno == EEXIST;
 
     if (is_there && (ld_sync_directory_of(path) == 0 || !is_new))
         return 0;
-    snprintf(why, 512, "%.400s: %s", path, strerror(errno));
+    ld_fail(why, "%.400s: %s", path, strerror(errno));
     if (is_new)
         (void)rmdir(path);
     return -1;
@@ -53,7 +53,7 @@ static int make_dir(const char *path, char *why)
 /* The lock belongs to the open file, so it goes with the process however that ends; the file itself stays. A second
  * server would append events with the same numbers. flock, not fcntl: the latter would be lost when any descriptor of
  * the file is closed. On network file systems it is as good as the server's support for it. */
-static int lock_folder(const char *data_dir, int *fd, char *why)
+static int lock_folder(const char *data_dir, int *fd, struct ld_message *why)
 {
     char path[LD_PATH_MAX];
 
@@ -63,8 +63,7 @@ static int lock_folder(const char *data_dir, int *fd, char *why)
         ld_folder_keep_private(path);
         return 0;
     }
-    snprintf(why, 512, "%.400s: %s", path,
-             errno == EWOULDBLOCK ? "another server uses this data folder" : strerror(errno));
+    ld_fail(why, "%.400s: %s", path, errno == EWOULDBLOCK ? "another server uses this data folder" : strerror(errno));
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
@@ -73,14 +72,12 @@ static int lock_folder(const char *data_dir, int *fd, char *why)
 
 /* Order matters: nothing below the folder is touched before the lock is held. 128 bytes are kept free for what is
  * added to the path: a name, a suffix, and what SQLite appends. */
-int ld_folder_open(const char *data_dir, int *fd, char *why)
+int ld_folder_open(const char *data_dir, int *fd, struct ld_message *why)
 {
     char path[LD_PATH_MAX];
 
-    if (strlen(data_dir) > LD_PATH_MAX - 128) {
-        snprintf(why, 512, "the data folder's path is too long");
-        return -1;
-    }
+    if (strlen(data_dir) > LD_PATH_MAX - 128)
+        return ld_fail(why, "the data folder's path is too long");
     snprintf(path, sizeof path, "%s/tenants", data_dir);
     if (make_dir(data_dir, why) != 0 || lock_folder(data_dir, fd, why) != 0 || make_dir(path, why) != 0)
         return -1;
@@ -89,7 +86,7 @@ int ld_folder_open(const char *data_dir, int *fd, char *why)
 }
 
 /* Without a lock file no server was ever here; the folder itself is then what is held. */
-int ld_folder_open_readonly(const char *data_dir, int *fd, char *why)
+int ld_folder_open_readonly(const char *data_dir, int *fd, struct ld_message *why)
 {
     char path[LD_PATH_MAX];
 
@@ -99,8 +96,7 @@ int ld_folder_open_readonly(const char *data_dir, int *fd, char *why)
         *fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd >= 0 && flock(*fd, LOCK_SH | LOCK_NB) == 0)
         return 0;
-    snprintf(why, 512, "%.400s: %s", data_dir,
-             errno == EWOULDBLOCK ? "a server uses this data folder" : strerror(errno));
+    ld_fail(why, "%.400s: %s", data_dir, errno == EWOULDBLOCK ? "a server uses this data folder" : strerror(errno));
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
@@ -270,21 +266,22 @@ bool ld_folder_has_room(const char *data_dir)
     return disk.f_bavail * disk.f_frsize >= ROOM_BYTES && (disk.f_files == 0 || disk.f_favail > 1);
 }
 
-int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, char *why)
+int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, struct ld_message *why)
 {
-    char path[LD_PATH_MAX], fault[512];
+    char path[LD_PATH_MAX];
+    struct ld_message fault;
     void *body = NULL;
     size_t n = 0;
 
     *seq = 0;
-    why[0] = '\0';
+    why->text[0] = '\0';
     if (ld_folder_path(data_dir, name, LD_READ_ONLY_SUFFIX, path) != 0)
         return LD_STORE_IO;
-    const int found = ld_snapshot_read(path, seq, &body, &n, fault);
+    const int found = ld_snapshot_read(path, seq, &body, &n, &fault);
     if (found == 0)
-        snprintf(why, 512, "%.*s", (int)(n < 511 ? n : 511), (const char *)body);
+        ld_fail(why, "%.*s", (int)(n < 511 ? n : 511), (const char *)body);
     else if (found != 1)
-        snprintf(why, 512, "%.200s: %.300s", path, fault);
+        ld_fail(why, "%.200s: %.300s", path, fault.text);
     free(body);
     return found == 0 || found == 1 ? LD_STORE_OK : LD_STORE_CORRUPT;
 }

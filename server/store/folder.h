@@ -12,14 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "base/names.h"
 
 #define LD_READ_ONLY_SUFFIX ".readonly"
 
 /* Makes the folder where it is missing and locks it: *fd keeps the lock until it is closed. 0 or -1 with why. */
-int ld_folder_open(const char *data_dir, int *fd, char *why);
+int ld_folder_open(const char *data_dir, int *fd, struct ld_message *why);
 /* For reading: keeps servers out, not other readers, and makes nothing. */
-int ld_folder_open_readonly(const char *data_dir, int *fd, char *why);
+int ld_folder_open_readonly(const char *data_dir, int *fd, struct ld_message *why);
 
 /* Takes from everybody but the owner what they may do with a file or folder; what is not there, or is neither, stays.
  */
@@ -48,9 +49,9 @@ void ld_folder_remove(const char *data_dir, const char *name);
  */
 int ld_folder_forget_snapshot(const char *data_dir, const char *name);
 
-/* A tenant that is read-only (NAME.readonly): the line that is refused and what the fold said of it (512 bytes); 0: it
+/* A tenant that is read-only (NAME.readonly): the line that is refused and what the fold said of it ; 0: it
  * is not. LD_STORE_* when that cannot be read. */
-int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, char *why);
+int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, struct ld_message *why);
 
 /* fn with each valid tenant name that has a file NAME + suffix, until it returns non-zero, which is returned. -1 when
  * the folder cannot be read. */

@@ -39,16 +39,16 @@ static uint32_t big_endian(const unsigned char *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Writes "PATH: reason" into why and returns the status, so that a check is one line. Cut at LD_WHY_BYTES. */
-__attribute__((format(printf, 4, 5))) static int refuse(int status, char *why, const char *path, const char *fmt, ...)
+/* Writes "PATH: reason" into why and returns the status, so that a check is one line. */
+__attribute__((format(printf, 4, 5))) static int refuse(int status, struct ld_message *why, const char *path,
+                                                        const char *fmt, ...)
 {
+    char text[sizeof why->text];
     va_list args;
-    int n = snprintf(why, LD_WHY_BYTES, "%s: ", path);
-    if (n < 0 || n >= LD_WHY_BYTES)
-        return status;
     va_start(args, fmt);
-    (void)vsnprintf(why + n, (size_t)(LD_WHY_BYTES - n), fmt, args);
+    (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    ld_fail(why, "%s: %s", path, text);
     return status;
 }
 
@@ -59,7 +59,7 @@ static const char *kind_of(mode_t mode)
 
 /* Whoever reads a pipe may wait for ever, and a link leads to files that are not of this folder. LD_STORE_*; *size is
  * -1 when there is nothing at path with the suffix. */
-static int look_at(const char *path, const char *suffix, off_t *size, char *why)
+static int look_at(const char *path, const char *suffix, off_t *size, struct ld_message *why)
 {
     char name[4096];
     struct stat st;
@@ -77,7 +77,7 @@ static int look_at(const char *path, const char *suffix, off_t *size, char *why)
 }
 
 /* No file of ours has a rollback journal beside it (db_file.c), and SQLite would write what is in it into the file. */
-static int look_beside(const char *path, char *why)
+static int look_beside(const char *path, struct ld_message *why)
 {
     off_t size = 0;
     int status = look_at(path, "-wal", &size, why);
@@ -95,7 +95,8 @@ static int look_beside(const char *path, char *why)
 
 /* Up to HEADER_BYTES of the file and its size. LD_STORE_*; *exists false when there is no file. A file that is there
  * but cannot be opened is a failure, not an absence: it must not be made anew over it. */
-static int read_header(const char *path, unsigned char *header, ssize_t *n, off_t *size, int *exists, char *why)
+static int read_header(const char *path, unsigned char *header, ssize_t *n, off_t *size, int *exists,
+                       struct ld_message *why)
 {
     struct stat st;
     int status = look_at(path, "", size, why);
@@ -138,7 +139,7 @@ static bool is_truncated(const unsigned char *header, off_t size)
 /* From the outside in: is it a database, is it whole enough to ask, is it ours, do we know its version, is it written
  * as ours are, is all of it there, is nothing beside it that would change it. The first no is the answer. An empty file
  * matches the beginning of the magic and is found truncated, hence damaged and never taken for new. O(1). */
-int ld_migrate_inspect(const char *path, int last_version, uint32_t application_id, int *exists, char *why)
+int ld_migrate_inspect(const char *path, int last_version, uint32_t application_id, int *exists, struct ld_message *why)
 {
     unsigned char header[HEADER_BYTES] = {0};
     ssize_t n = 0;
@@ -182,7 +183,7 @@ int ld_migrate_inspect(const char *path, int last_version, uint32_t application_
 
 /* One statement after the other, as sqlite3_exec would; each may be the last thing that this process does. What stands
  * behind the last one makes no statement. */
-static int run_script(struct sqlite3 *db, const char *sql, char *why)
+static int run_script(struct sqlite3 *db, const char *sql, struct ld_message *why)
 {
     int rc = SQLITE_OK;
     while (rc == SQLITE_OK && *sql != '\0') {
@@ -201,7 +202,8 @@ static int run_script(struct sqlite3 *db, const char *sql, char *why)
 
 /* Schema and number change in one transaction: a cut in between leaves the version before it, whole. PRAGMAs take no
  * parameters, so the numbers are printed into the text. The id is set with the first one only. */
-static int apply(struct sqlite3 *db, const struct ld_migration *m, bool is_first, uint32_t application_id, char *why)
+static int apply(struct sqlite3 *db, const struct ld_migration *m, bool is_first, uint32_t application_id,
+                 struct ld_message *why)
 {
     char set_version[64], set_id[64];
     (void)snprintf(set_version, sizeof set_version, "PRAGMA user_version = %d", m->version);
@@ -223,17 +225,16 @@ static int apply(struct sqlite3 *db, const struct ld_migration *m, bool is_first
 
 /* Only what comes after the file's version is run; a file at the last version is not written to. A failure in the
  * middle of several leaves the file at the last version that was reached. */
-int ld_migrate(struct sqlite3 *db, const struct ld_migration *list, int n, uint32_t application_id, char *why)
+int ld_migrate(struct sqlite3 *db, const struct ld_migration *list, int n, uint32_t application_id,
+               struct ld_message *why)
 {
     int64_t version = 0;
     int status = ld_sql_int(db, "PRAGMA user_version", &version, why);
     if (status != LD_STORE_OK)
         return status;
-    if (n > 0 && version > list[n - 1].version) {
-        (void)snprintf(why, LD_WHY_BYTES, "schema version %lld is newer than this program (%d)", (long long)version,
-                       list[n - 1].version);
-        return LD_STORE_NEWER;
-    }
+    if (n > 0 && version > list[n - 1].version)
+        return ld_fail_as(LD_STORE_NEWER, why, "schema version %lld is newer than this program (%d)",
+                          (long long)version, list[n - 1].version);
     for (int i = 0; i < n && status == LD_STORE_OK; i++)
         if (list[i].version > version)
             status = apply(db, &list[i], version == 0 && i == 0, application_id, why);

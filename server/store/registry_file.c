@@ -34,15 +34,14 @@ static const struct ld_db_format format = {
 };
 
 /* Always checked in full: the file is small, and a lost name is a lost tenant. On failure nothing is left open. */
-int ld_registry_open(struct ld_registry_file **out, const char *path, char *why)
+int ld_registry_open(struct ld_registry_file **out, const char *path, struct ld_message *why)
 {
     const struct ld_store_care care = {.is_thorough = true};
     struct ld_registry_file *r = calloc(1, sizeof *r);
     bool was_created;
     if (r == NULL || (r->path = strdup(path)) == NULL) {
         free(r);
-        (void)snprintf(why, LD_WHY_BYTES, "%s: out of memory", path);
-        return LD_STORE_NOMEM;
+        return ld_fail_as(LD_STORE_NOMEM, why, "%s: out of memory", path);
     }
     (void)pthread_mutex_init(&r->lock, NULL);
     int status = ld_db_open(&r->db, path, &format, &care, &was_created, why);

@@ -49,10 +49,9 @@ static uint64_t get(const unsigned char *at, size_t n)
 
 /* -1, with the file's name before the reason. The errno of the moment is turned into text by the caller, before
  * anything else can change it. */
-static int fail(char *why, const char *path, const char *what)
+static int fail(struct ld_message *why, const char *path, const char *what)
 {
-    (void)snprintf(why, LD_WHY_BYTES, "%s: %s", path, what);
-    return -1;
+    return ld_fail(why, "%s: %s", path, what);
 }
 
 /* --- writing ----------------------------------------------------------------------------------------- */
@@ -111,7 +110,7 @@ static int write_file(const char *name, uint64_t seq, const void *body, size_t n
 
 /* On failure the old snapshot is still there, and the temporary file is gone unless the process dies. Blocks for as
  * long as the disk takes for n bytes. */
-int ld_snapshot_write(const char *path, uint64_t seq, const void *body, size_t n, char *why)
+int ld_snapshot_write(const char *path, uint64_t seq, const void *body, size_t n, struct ld_message *why)
 {
     char name[4096];
     int length = snprintf(name, sizeof name, "%s.tmp", path);
@@ -188,7 +187,7 @@ static const char *read_body(int fd, const unsigned char *header, void **body, s
 /* The length is compared with the file's own before a byte of memory is asked for, so damage cannot make it ask for
  * much. No file is no failure: a tenant that has never been snapshotted is folded from its log. Faults are static
  * texts. */
-int ld_snapshot_read(const char *path, uint64_t *seq, void **body, size_t *n, char *why)
+int ld_snapshot_read(const char *path, uint64_t *seq, void **body, size_t *n, struct ld_message *why)
 {
     unsigned char header[HEADER_BYTES];
     struct stat st;

@@ -6,10 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0 or -1 with a sentence in why (>= 512 bytes). */
-int ld_snapshot_write(const char *path, uint64_t seq, const void *body, size_t n, char *why);
+#include "base/message.h"
+
+/* 0 or -1 with a sentence in why. */
+int ld_snapshot_write(const char *path, uint64_t seq, const void *body, size_t n, struct ld_message *why);
 
 /* Reads and verifies. 0 (body malloc'd), 1 when there is none, -1 damaged or foreign or another version (why says). */
-int ld_snapshot_read(const char *path, uint64_t *seq, void **body, size_t *n, char *why);
+int ld_snapshot_read(const char *path, uint64_t *seq, void **body, size_t *n, struct ld_message *why);
 
 #endif

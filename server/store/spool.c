@@ -53,13 +53,13 @@ static void empty(const char *dir)
 }
 
 /* Readable by the owner alone, as the folder of the tenants. */
-int ld_spool_open(struct ld_spool **out, const char *data_dir, char *why)
+int ld_spool_open(struct ld_spool **out, const char *data_dir, struct ld_message *why)
 {
     struct ld_spool *s = calloc(1, sizeof *s);
     const int n = s != NULL ? snprintf(s->dir, sizeof s->dir, "%s/spool", data_dir) : -1;
 
     if (n < 0 || (size_t)n >= sizeof s->dir || (mkdir(s->dir, 0700) != 0 && errno != EEXIST)) {
-        snprintf(why, 512, "%.300s/spool: %s", data_dir, s == NULL ? "out of memory" : strerror(errno));
+        ld_fail(why, "%.300s/spool: %s", data_dir, s == NULL ? "out of memory" : strerror(errno));
         free(s);
         return -1;
     }

@@ -6,12 +6,13 @@
 
 #include <stdbool.h>
 
+#include "base/message.h"
 #include "base/names.h"
 
 struct ld_spool;
 
-/* Makes the folder, or empties it. Under the data folder's lock. 0, or -1 with why (>= 512 bytes). */
-int ld_spool_open(struct ld_spool **out, const char *data_dir, char *why);
+/* Makes the folder, or empties it. Under the data folder's lock. 0, or -1 with why. */
+int ld_spool_open(struct ld_spool **out, const char *data_dir, struct ld_message *why);
 void ld_spool_close(struct ld_spool *s); /* NULL is fine */
 
 /* The folder, for files that never get a name. */

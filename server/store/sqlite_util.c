@@ -51,11 +51,11 @@ int ld_sql_status(int rc)
 }
 
 /* Never LD_STORE_OK: SQLITE_DONE where a row was wanted is a failure too, and then counts as LD_STORE_IO. */
-int ld_sql_fail(struct sqlite3 *db, int rc, const char *what, char *why)
+int ld_sql_fail(struct sqlite3 *db, int rc, const char *what, struct ld_message *why)
 {
     const char *message = db != NULL ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
     if (why != NULL)
-        (void)snprintf(why, LD_WHY_BYTES, "%s: %s", what, message);
+        ld_fail(why, "%s: %s", what, message);
     int status = ld_sql_status(rc);
     return status != LD_STORE_OK ? status : LD_STORE_IO;
 }
@@ -83,7 +83,7 @@ static int harden(struct sqlite3 *db)
 /* NOMUTEX: a connection of ours has one thread at a time. Waiting for another's lock is bounded; past it the call
  * fails as busy, which is an I/O failure to the caller. SQLite gives a connection even when opening fails, for its
  * message; it is closed here. */
-int ld_sql_connect(struct sqlite3 **out, const char *name, int flags, const char *vfs, char *why)
+int ld_sql_connect(struct sqlite3 **out, const char *name, int flags, const char *vfs, struct ld_message *why)
 {
     int rc = sqlite3_open_v2(name, out, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, vfs);
     if (rc == SQLITE_OK)
@@ -125,14 +125,14 @@ void ld_sql_watch(struct sqlite3 *db, struct ld_sql_watch *w)
     sqlite3_progress_handler(db, LOOK_STEPS, look, w);
 }
 
-int ld_sql_watched(const struct ld_sql_watch *w, int status, char *why)
+int ld_sql_watched(const struct ld_sql_watch *w, int status, struct ld_message *why)
 {
     if (status != LD_STORE_STOPPED)
         return status;
     if (why != NULL)
-        (void)snprintf(why, LD_WHY_BYTES, "%s",
-                       w->is_spent ? "damaged: reading it takes more work than a whole file of its size does"
-                                   : "the server is stopping");
+        ld_fail(why, "%s",
+                w->is_spent ? "damaged: reading it takes more work than a whole file of its size does"
+                            : "the server is stopping");
     return w->is_spent ? LD_STORE_CORRUPT : status;
 }
 
@@ -140,7 +140,7 @@ int ld_sql_watched(const struct ld_sql_watch *w, int status, char *why)
 
 /* For statements without parameters and without rows that matter. Several statements may stand in sql; the first
  * failure ends it. */
-int ld_sql_exec(struct sqlite3 *db, const char *sql, char *why)
+int ld_sql_exec(struct sqlite3 *db, const char *sql, struct ld_message *why)
 {
     int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
     return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(db, rc, "statement failed", why);
@@ -148,14 +148,14 @@ int ld_sql_exec(struct sqlite3 *db, const char *sql, char *why)
 
 /* Kept for long: SQLite takes its memory from the heap then instead of from the connection's small slots. The caller
  * finalizes; *out is NULL on failure. */
-int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **out, char *why)
+int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **out, struct ld_message *why)
 {
     int rc = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, out, NULL);
     return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(db, rc, "statement refused", why);
 }
 
 /* Runs sql up to its first row; *stmt is to be finalized in any case. No row at all is a failure. */
-static int first_row(struct sqlite3 *db, const char *sql, sqlite3_stmt **stmt, char *why)
+static int first_row(struct sqlite3 *db, const char *sql, sqlite3_stmt **stmt, struct ld_message *why)
 {
     int status = ld_sql_prepare(db, sql, stmt, why);
     if (status != LD_STORE_OK)
@@ -165,7 +165,7 @@ static int first_row(struct sqlite3 *db, const char *sql, sqlite3_stmt **stmt, c
 }
 
 /* One number, as most pragmas are. *out is left alone on failure. */
-int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why)
+int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, struct ld_message *why)
 {
     sqlite3_stmt *stmt = NULL;
     int status = first_row(db, sql, &stmt, why);
@@ -176,7 +176,7 @@ int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why)
 }
 
 /* One text, cut to cap; NULL is read as empty. */
-int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *why)
+int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, struct ld_message *why)
 {
     sqlite3_stmt *stmt = NULL;
     int status = first_row(db, sql, &stmt, why);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LD_WHY_BYTES 512
+#include "base/message.h"
 
 struct ld_migration;
 struct sqlite3;
@@ -19,7 +19,7 @@ int ld_sql_status(int rc);
 /* Every connection of the program is made here. Nothing in a file runs by itself on it: no triggers, no views, no
  * extensions, no functions that a schema may not be trusted with; the schema's own table cannot be written. `vfs`: NULL
  * is the default one. LD_STORE_*; *out is NULL on failure. */
-int ld_sql_connect(struct sqlite3 **out, const char *name, int flags, const char *vfs, char *why);
+int ld_sql_connect(struct sqlite3 **out, const char *name, int flags, const char *vfs, struct ld_message *why);
 
 /* How long statements of a connection may run: on a file that others may have made, a short one can ask for more work
  * than anybody has. What is over ends as LD_STORE_STOPPED. */
@@ -35,16 +35,17 @@ void ld_sql_watch_init(struct ld_sql_watch *w, int64_t bytes, bool has_deadline,
 /* Of one connection, which it must outlive. One watch has one thread at a time. */
 void ld_sql_watch(struct sqlite3 *db, struct ld_sql_watch *w);
 /* The status of what has failed under the watch, and the sentence where it was the watch that ended it. */
-int ld_sql_watched(const struct ld_sql_watch *w, int status, char *why);
+int ld_sql_watched(const struct ld_sql_watch *w, int status, struct ld_message *why);
 
 /* Writes "what: SQLite's message" into why (unless NULL) and returns the status of rc. db may be NULL. */
-int ld_sql_fail(struct sqlite3 *db, int rc, const char *what, char *why);
+int ld_sql_fail(struct sqlite3 *db, int rc, const char *what, struct ld_message *why);
 
 /* LD_STORE_OK or a failure told in why (may be NULL). */
-int ld_sql_exec(struct sqlite3 *db, const char *sql, char *why);
-int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **out, char *why);
-int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out, char *why); /* first column of the first row */
-int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, char *why);
+int ld_sql_exec(struct sqlite3 *db, const char *sql, struct ld_message *why);
+int ld_sql_prepare(struct sqlite3 *db, const char *sql, struct sqlite3_stmt **out, struct ld_message *why);
+int ld_sql_int(struct sqlite3 *db, const char *sql, int64_t *out,
+               struct ld_message *why); /* first column of the first row */
+int ld_sql_text(struct sqlite3 *db, const char *sql, char *out, int cap, struct ld_message *why);
 
 void ld_sql_bind_text(struct sqlite3_stmt *stmt, int at, const char *text); /* borrowed until the step; NULL is NULL */
 
@@ -80,21 +81,23 @@ struct ld_db_format {
  * size, and ended by the care's is_over. LD_STORE_*; why names the file. */
 struct ld_store_care;
 int ld_db_open(struct sqlite3 **out, const char *path, const struct ld_db_format *format,
-               const struct ld_store_care *care, bool *was_created, char *why);
+               const struct ld_store_care *care, bool *was_created, struct ld_message *why);
 
 /* A connection that writes nothing, to a file that nobody else has open: header, version, structure and contents are
  * looked at as by ld_db_open. A file that wants migrating is refused. */
-int ld_db_open_readonly(struct sqlite3 **out, const char *path, const struct ld_db_format *format, char *why);
+int ld_db_open_readonly(struct sqlite3 **out, const char *path, const struct ld_db_format *format,
+                        struct ld_message *why);
 /* One more of those. */
-int ld_db_connect_readonly(struct sqlite3 **out, const char *path, char *why);
+int ld_db_connect_readonly(struct sqlite3 **out, const char *path, struct ld_message *why);
 /* The read-only look of ld_db_open (db_check.c); path's header has been inspected. */
-int ld_db_check(const char *path, const struct ld_db_format *format, const struct ld_store_care *care, char *why);
+int ld_db_check(const char *path, const struct ld_db_format *format, const struct ld_store_care *care,
+                struct ld_message *why);
 /* The first fault of the pages, as LD_STORE_CORRUPT, or LD_STORE_IO where the disk did not give one: by quick_check, or
  * also whether indexes match their rows, which takes ten times as long. */
-int ld_db_check_pages(struct sqlite3 *db, bool with_indexes, char *why);
+int ld_db_check_pages(struct sqlite3 *db, bool with_indexes, struct ld_message *why);
 /* Whether the schema is, row by row, the one that the migrations up to `version` make: else LD_STORE_CORRUPT, and why
  * says what was found and what was expected (db_schema.c). */
-int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, int64_t version, char *why);
+int ld_db_check_schema(struct sqlite3 *db, const struct ld_db_format *format, int64_t version, struct ld_message *why);
 /* Bytes on the disk of the file and what lies beside it: what a watch is in proportion to. */
 int64_t ld_db_weight(const char *path);
 
@@ -107,12 +110,12 @@ struct ld_db_place {
  * it is open, and nobody will ever read them: what is acknowledged has to be where the next start looks. So this is
  * asked before each commit: two system calls. False with why (may be NULL). */
 void ld_db_note_place(const char *path, struct ld_db_place *place);
-bool ld_db_is_in_place(const char *path, const struct ld_db_place *place, char *why);
+bool ld_db_is_in_place(const char *path, const struct ld_db_place *place, struct ld_message *why);
 
 /* Makes an empty file that its owner alone may read, for SQLite to fill; none may be there. 0 or -1 (errno). */
 int ld_db_touch_private(const char *path);
 
 /* One more connection to a file that ld_db_open holds, for reading and checkpoints. */
-int ld_db_connect(struct sqlite3 **out, const char *path, char *why);
+int ld_db_connect(struct sqlite3 **out, const char *path, struct ld_message *why);
 
 #endif

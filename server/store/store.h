@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "store/store_status.h"
 #include "types/views.h"
 #include "base/problem.h"
@@ -14,10 +15,10 @@
 struct ld_store;
 
 /* Opens (creating and migrating when needed) the file. Header (magic, application_id, user_version) and integrity
- * are checked read-only before anything is written; a refused file keeps its bytes. `why` (>= 512 bytes) receives
+ * are checked read-only before anything is written; a refused file keeps its bytes. `why` receives
  * a sentence that names the file. Integrity: the schema is ours to the letter, and PRAGMA quick_check when the file is
  * below 64 MiB or `is_thorough`. */
-int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why);
+int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, struct ld_message *why);
 /* The same with more care. */
 struct ld_store_care {
     bool is_thorough;           /* quick_check, however large the file is */
@@ -25,10 +26,11 @@ struct ld_store_care {
     bool (*is_over)(void *arg); /* asked meanwhile: true ends it with LD_STORE_STOPPED; NULL: nothing does */
     void *arg;
 };
-int ld_store_open_with(struct ld_store **out, const char *path, const struct ld_store_care *care, char *why);
+int ld_store_open_with(struct ld_store **out, const char *path, const struct ld_store_care *care,
+                       struct ld_message *why);
 /* The same for reading alone, of a file that nobody else has open; nothing is written, migrated or checkpointed. Only
  * what reads may be called. */
-int ld_store_open_readonly(struct ld_store **out, const char *path, char *why);
+int ld_store_open_readonly(struct ld_store **out, const char *path, struct ld_message *why);
 void ld_store_close(struct ld_store *s);
 
 /* A row of the log. text is the event's JSON line. The index columns may be NULL / NaN; `decision` of an observation is
@@ -48,12 +50,12 @@ struct ld_row {
 
 /* One transaction for all rows, whose seq goes on from the last without gaps. On failure nothing is recorded. Without
  * rows it is a probe: one page is written as it is, to learn whether the disk takes writes again. */
-int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why);
+int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, struct ld_message *why);
 
 /* A line that is too long for one commit is written before it: all but its beginning, in pieces, each in a transaction
  * of its own; they are part of no log until a row is appended that has their number, *line. One such line at a time,
  * ended by `end`, appended or not: what no row has is trimmed (ld_store_has_leftovers, ld_store_trim). */
-int ld_store_put_piece(struct ld_store *s, const char *text, size_t n_text, uint64_t *line, char *why);
+int ld_store_put_piece(struct ld_store *s, const char *text, size_t n_text, uint64_t *line, struct ld_message *why);
 void ld_store_end_pieces(struct ld_store *s);
 
 /* A line of the log that is to read otherwise. `redacted` ones lose their columns as well. */
@@ -66,7 +68,8 @@ struct ld_rewrite {
 /* Rewrites lines and appends the next row, unless that is NULL, in one transaction; what they held before is
  * overwritten with zeros, in the write-ahead log once ld_store_scrub has run. On failure nothing has changed. O(n log
  * rows). */
-int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why);
+int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row,
+                     struct ld_message *why);
 /* Moves the write-ahead log into the file and cuts it. False when a reader that is at work keeps some of it: try again.
  */
 bool ld_store_scrub(struct ld_store *s);
@@ -74,9 +77,9 @@ bool ld_store_scrub(struct ld_store *s);
 /* Compaction (store_summary.c). The writer stages the lines of a summary, some at a time, and then lets the log start
  * with them, in the place of all rows up to `last`; trimming, some rows at a time, removes what is no part of the log
  * any more, left over from this or from a process that died. Each call is one short transaction. */
-int ld_store_stage_summary(struct ld_store *s, const struct ld_row *rows, size_t n, char *why);
-int ld_store_start_behind(struct ld_store *s, uint64_t last, char *why);
-int ld_store_trim(struct ld_store *s, bool *has_more, char *why);
+int ld_store_stage_summary(struct ld_store *s, const struct ld_row *rows, size_t n, struct ld_message *why);
+int ld_store_start_behind(struct ld_store *s, uint64_t last, struct ld_message *why);
+int ld_store_trim(struct ld_store *s, bool *has_more, struct ld_message *why);
 int ld_store_has_leftovers(struct ld_store *s, bool *has);
 /* The number of the log's first line, and that of the first event behind the summary (1 without one). */
 int ld_store_start(struct ld_store *s, uint64_t *first, uint64_t *kept);
@@ -104,7 +107,8 @@ void ld_store_view_close(struct ld_store_view *v);
 int ld_store_view_read(struct ld_store_view *v, int (*fn)(void *arg, const struct ld_row *row), void *arg);
 /* The file as it was at that moment, into a new file at path, a few pages at a time; is_over(arg) ends it early, with
  * LD_STORE_STOPPED. Not synced. What was begun is the caller's to remove. */
-int ld_store_view_copy(struct ld_store_view *v, const char *path, bool (*is_over)(void *arg), void *arg, char *why);
+int ld_store_view_copy(struct ld_store_view *v, const char *path, bool (*is_over)(void *arg), void *arg,
+                       struct ld_message *why);
 
 /* The columns of an event's row (commit_rows.c); seq, at_ms and type are among them, text and answer are not. Borrowed.
  */
@@ -143,7 +147,7 @@ int ld_store_checkpoint(struct ld_store *s);    /* WAL checkpoint, PASSIVE; call
 
 /* The registry: names of tenants. Same refusals as ld_store_open. */
 struct ld_registry_file;
-int ld_registry_open(struct ld_registry_file **out, const char *path, char *why);
+int ld_registry_open(struct ld_registry_file **out, const char *path, struct ld_message *why);
 void ld_registry_close(struct ld_registry_file *r);
 int ld_registry_add(struct ld_registry_file *r, const char *name, int64_t at_ms);
 int ld_registry_remove(struct ld_registry_file *r, const char *name);

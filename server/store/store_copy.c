@@ -77,14 +77,15 @@ static int copy_pages(sqlite3_backup *b, bool (*is_over)(void *arg), void *arg)
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-int ld_store_view_copy(struct ld_store_view *v, const char *path, bool (*is_over)(void *arg), void *arg, char *why)
+int ld_store_view_copy(struct ld_store_view *v, const char *path, bool (*is_over)(void *arg), void *arg,
+                       struct ld_message *why)
 {
     struct sqlite3 *to = NULL;
     int made = ld_db_touch_private(path) == 0 ? LD_STORE_OK : LD_STORE_IO;
     if (made == LD_STORE_OK)
         made = ld_sql_connect(&to, path, SQLITE_OPEN_READWRITE, NULL, why);
     else
-        (void)snprintf(why, LD_WHY_BYTES, "%.300s: %s", path, strerror(errno));
+        ld_fail(why, "%.300s: %s", path, strerror(errno));
     if (made != LD_STORE_OK)
         return made;
     int rc = sqlite3_exec(to, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF", NULL, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/message.h"
 #include "store/sqlite_util.h"
 #include "store/store.h"
 
@@ -71,8 +72,8 @@ int ld_store_whole_text(struct ld_conn *c, struct ld_row *row);
  * shell is found before any row is made; is_wiping: what is deleted from here on is overwritten with zeros. `end`
  * commits when rc is SQLITE_OK; else, or when the commit fails, nothing has happened, also for the next start.
  * LD_STORE_*; a transaction that was not begun is not to be ended. */
-int ld_store_begin(struct ld_store *s, bool is_wiping, char *why);
-int ld_store_end(struct ld_store *s, int rc, char *why);
+int ld_store_begin(struct ld_store *s, bool is_wiping, struct ld_message *why);
+int ld_store_end(struct ld_store *s, int rc, struct ld_message *why);
 /* Runs a statement that gives no rows, and clears what was bound. SQLite's code. */
 int ld_store_step(struct sqlite3_stmt *stmt);
 /* A line of the log into one of the two tables: parameters 1 to 9 are seq, at, type, decision, user, arm, reward, text,

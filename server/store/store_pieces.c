@@ -19,7 +19,7 @@ int ld_store_insert_piece(struct ld_store *s, uint64_t line, uint64_t n, const c
     return ld_store_step(s->insert_piece);
 }
 
-int ld_store_put_piece(struct ld_store *s, const char *text, size_t n_text, uint64_t *line, char *why)
+int ld_store_put_piece(struct ld_store *s, const char *text, size_t n_text, uint64_t *line, struct ld_message *why)
 {
     int64_t last = 0;
     int status = LD_STORE_OK;

@@ -90,12 +90,12 @@ static const char some_sql[] =
 static const char piece_sql[] = "INSERT INTO pieces (line, n, text) VALUES (?1, ?2, ?3)";
 
 /* Closed, so far. NULL: no memory. */
-static struct ld_store *store_new(const char *path, char *why)
+static struct ld_store *store_new(const char *path, struct ld_message *why)
 {
     struct ld_store *s = calloc(1, sizeof *s);
     if (s == NULL || (s->path = strdup(path)) == NULL) {
         free(s);
-        (void)snprintf(why, LD_WHY_BYTES, "%s: out of memory", path);
+        ld_fail(why, "%s: out of memory", path);
         return NULL;
     }
     (void)pthread_mutex_init(&s->lock, NULL);
@@ -103,7 +103,7 @@ static struct ld_store *store_new(const char *path, char *why)
 }
 
 /* The first connection has looked at the file; it is kept open, so that nothing of it is undone meanwhile. */
-int ld_store_open_readonly(struct ld_store **out, const char *path, char *why)
+int ld_store_open_readonly(struct ld_store **out, const char *path, struct ld_message *why)
 {
     struct ld_store *s = store_new(path, why);
     if (s == NULL)
@@ -119,7 +119,8 @@ int ld_store_open_readonly(struct ld_store **out, const char *path, char *why)
 
 /* Statements are prepared here, so that a table that is missing shows at the start and not at the first reward. On
  * failure nothing is left open and *out is not set. */
-int ld_store_open_with(struct ld_store **out, const char *path, const struct ld_store_care *care, char *why)
+int ld_store_open_with(struct ld_store **out, const char *path, const struct ld_store_care *care,
+                       struct ld_message *why)
 {
     bool was_created;
     struct ld_store *s = store_new(path, why);
@@ -150,7 +151,7 @@ int ld_store_open_with(struct ld_store **out, const char *path, const struct ld_
     return LD_STORE_OK;
 }
 
-int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, char *why)
+int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, struct ld_message *why)
 {
     const struct ld_store_care care = {.is_thorough = is_thorough};
     return ld_store_open_with(out, path, &care, why);
@@ -197,7 +198,7 @@ static int run(sqlite3_stmt *stmt)
     return sqlite3_reset(stmt); /* what the step has said */
 }
 
-int ld_store_begin(struct ld_store *s, bool is_wiping, char *why)
+int ld_store_begin(struct ld_store *s, bool is_wiping, struct ld_message *why)
 {
     if (!ld_db_is_in_place(s->path, &s->place, why))
         return LD_STORE_IO;
@@ -208,7 +209,7 @@ int ld_store_begin(struct ld_store *s, bool is_wiping, char *why)
 }
 
 /* COMMIT writes the frames and syncs the WAL; only then is LD_STORE_OK returned. */
-int ld_store_end(struct ld_store *s, int rc, char *why)
+int ld_store_end(struct ld_store *s, int rc, struct ld_message *why)
 {
     if (rc == SQLITE_OK)
         rc = run(s->commit);
@@ -290,7 +291,7 @@ static int insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
     return rc;
 }
 
-int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, char *why)
+int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, struct ld_message *why)
 {
     int status = ld_store_begin(s, false, why);
     if (status != LD_STORE_OK)
@@ -345,7 +346,8 @@ static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_
     return rc == SQLITE_OK && row != NULL ? insert_row(s, row) : rc;
 }
 
-int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row, char *why)
+int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row,
+                     struct ld_message *why)
 {
     int status = ld_store_begin(s, true, why);
     if (status != LD_STORE_OK)

@@ -106,7 +106,7 @@ int ld_store_before(struct ld_store *s, int64_t at_ms, uint64_t *last)
 
 /* ---- writing -------------------------------------------------------------------------------------------- */
 
-int ld_store_stage_summary(struct ld_store *s, const struct ld_row *rows, size_t n, char *why)
+int ld_store_stage_summary(struct ld_store *s, const struct ld_row *rows, size_t n, struct ld_message *why)
 {
     static const char sql[] =
         "INSERT INTO summary (generation, seq, at, type, decision, user, arm, reward, text, answer)"
@@ -123,7 +123,7 @@ int ld_store_stage_summary(struct ld_store *s, const struct ld_row *rows, size_t
     return ld_store_end(s, rc, why);
 }
 
-int ld_store_start_behind(struct ld_store *s, uint64_t last, char *why)
+int ld_store_start_behind(struct ld_store *s, uint64_t last, struct ld_message *why)
 {
     char sql[128];
     const int status = ld_store_begin(s, false, why);
@@ -143,7 +143,7 @@ static const char trim_sql[] =
     " WHERE s.generation <> l.generation LIMIT " TRIM_LINES ");"
     "DELETE FROM pieces WHERE rowid IN (SELECT rowid FROM " STRAY_PIECES " LIMIT " TRIM_LINES ")";
 
-int ld_store_trim(struct ld_store *s, bool *has_more, char *why)
+int ld_store_trim(struct ld_store *s, bool *has_more, struct ld_message *why)
 {
     char sql[sizeof trim_sql + 24];
     int64_t n_free = 0;

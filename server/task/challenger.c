@@ -81,7 +81,7 @@ static void begin_anew(struct ld_challengers *c, struct ld_follower *f)
     pthread_mutex_lock(&c->list_lock);
     ld_follower_drop(f);
     pthread_mutex_unlock(&c->list_lock);
-    f->why[0] = '\0';
+    f->why.text[0] = '\0';
 }
 
 /* ---- which there are ------------------------------------------------------------------------------------------- */
@@ -134,21 +134,21 @@ static void stop(struct slice *s, struct ld_follower *f, const char *why)
 {
     ld_log(LD_LOG_WARN, "tenant %s: challenger %s follows the log no longer: %s", s->t->name, f->settings.name, why);
     begin_anew(s->c, f);
-    snprintf(f->why, sizeof f->why, "%s", why);
+    ld_fail(&f->why, "%s", why);
 }
 
 /* Without memory it stays where it is, and is tried again. */
 static void take_failure(struct slice *s, struct ld_follower *f, enum kb_err rc, const struct kb_errmsg *msg)
 {
-    char why[256];
+    struct ld_message why;
 
     if (rc == KB_ENOMEM || rc == KB_ECANCELLED) {
         s->is_over = true;
         return;
     }
-    snprintf(why, sizeof why, "event %llu: %.200s", (unsigned long long)f->cursor + 1,
-             msg->text[0] != '\0' ? msg->text : kb_strerror((int)rc));
-    stop(s, f, why);
+    ld_fail(&why, "event %llu: %.200s", (unsigned long long)f->cursor + 1,
+            msg->text[0] != '\0' ? msg->text : kb_strerror((int)rc));
+    stop(s, f, why.text);
 }
 
 /* The line for each follower that it is the next one of; the log's first line, which may have any number, for who
@@ -161,7 +161,7 @@ static void feed_all(struct slice *s, const struct kb_event *ev)
         struct ld_follower *f = s->c->follower[i];
         struct kb_errmsg msg = {"", ""};
 
-        if (f->why[0] != '\0' || f->cursor >= ev->seq || (f->cursor == 0 && !is_first_line))
+        if (f->why.text[0] != '\0' || f->cursor >= ev->seq || (f->cursor == 0 && !is_first_line))
             continue;
         if (ld_follower_has_lost(f, ev)) {
             begin_anew(s->c, f);
@@ -183,7 +183,7 @@ static int look(void *slice, const struct ld_row *row, struct ld_problem *fault)
         return 1;
     s->context_dim = s->arm_dim = 0;
     for (size_t i = 0; i < s->c->n; i++)
-        if (s->c->follower[i]->why[0] == '\0' && s->c->follower[i]->cursor < row->seq) {
+        if (s->c->follower[i]->why.text[0] == '\0' && s->c->follower[i]->cursor < row->seq) {
             s->context_dim = s->c->follower[i]->context_dim;
             s->arm_dim = s->c->follower[i]->arm_dim;
         }
@@ -217,7 +217,7 @@ static bool least_cursor(const struct ld_challengers *c, uint64_t *cursor)
     for (size_t i = 0; i < c->n; i++) {
         const struct ld_follower *f = c->follower[i];
 
-        if (f->why[0] == '\0') {
+        if (f->why.text[0] == '\0') {
             is_any = true;
             *cursor = f->cursor < *cursor ? f->cursor : *cursor;
         }
@@ -235,7 +235,7 @@ static void keep_quota(struct slice *s)
         struct ld_follower *f = s->c->follower[i];
 
         bytes += ld_follower_bytes(f);
-        if (quota > 0 && f->why[0] == '\0' && atomic_load(&s->t->model_bytes) + bytes > quota) {
+        if (quota > 0 && f->why.text[0] == '\0' && atomic_load(&s->t->model_bytes) + bytes > quota) {
             bytes -= ld_follower_bytes(f);
             stop(s, f, "the tenant's quota of memory has no room for it");
             bytes += ld_follower_bytes(f);
@@ -252,7 +252,7 @@ static bool has_models(struct ld_challengers *c)
     for (size_t i = 0; i < c->n; i++) {
         struct ld_follower *f = c->follower[i];
 
-        if (f->shadow == NULL && f->why[0] == '\0')
+        if (f->shadow == NULL && f->why.text[0] == '\0')
             is_ok = is_ok && ld_shadow_new(&f->shadow, &f->settings.spec, NULL) == KB_OK;
     }
     pthread_mutex_unlock(&c->list_lock);

@@ -31,7 +31,7 @@ static void answer(struct ld_compaction *x, bool is_done)
 {
     char text[160];
 
-    if (x->why[0] != '\0') {
+    if (x->why.text[0] != '\0') {
         ld_op_refuse_busy(x->task.op, "the log could not be compacted now; it is as it was");
         return;
     }
@@ -50,8 +50,8 @@ static void conclude(struct ld_compaction *x, bool is_done)
     if (is_done)
         ld_log(LD_LOG_INFO, "tenant %s: events %llu to %llu are now a summary of %zu lines", t->name,
                (unsigned long long)x->first, (unsigned long long)x->last, x->n);
-    else if (x->why[0] != '\0' && !atomic_load(&x->is_cancelled))
-        ld_log(LD_LOG_WARN, "tenant %s: the log was not compacted: %s", t->name, x->why);
+    else if (x->why.text[0] != '\0' && !atomic_load(&x->is_cancelled))
+        ld_log(LD_LOG_WARN, "tenant %s: the log was not compacted: %s", t->name, x->why.text);
     ld_trace_enter(NULL);
     if (is_done)
         atomic_fetch_add_explicit(&t->world->metrics->compactions, 1, memory_order_relaxed);
@@ -62,7 +62,7 @@ static void conclude(struct ld_compaction *x, bool is_done)
 
 static enum ld_chore fail(struct ld_compaction *x, const char *why)
 {
-    snprintf(x->why, sizeof x->why, "%.300s", why);
+    ld_fail(&x->why, "%.300s", why);
     conclude(x, false);
     return LD_CHORE_NONE;
 }
@@ -189,7 +189,7 @@ static enum ld_chore stage(struct ld_compaction *x)
         n_bytes += x->row[x->n_staged + n++].n_text;
     if (n > 0) {
         t->has_leftovers = true; /* until the log starts with them */
-        if (ld_store_stage_summary(t->store, x->row + x->n_staged, n, x->why) != LD_STORE_OK) {
+        if (ld_store_stage_summary(t->store, x->row + x->n_staged, n, &x->why) != LD_STORE_OK) {
             conclude(x, false);
             return LD_CHORE_LATER;
         }
@@ -197,7 +197,7 @@ static enum ld_chore stage(struct ld_compaction *x)
         ld_failpoint("mid_compaction");
         return LD_CHORE_NOW;
     }
-    if (ld_store_start_behind(t->store, x->last, x->why) != LD_STORE_OK) {
+    if (ld_store_start_behind(t->store, x->last, &x->why) != LD_STORE_OK) {
         conclude(x, false);
         return LD_CHORE_LATER;
     }
@@ -215,10 +215,10 @@ static enum ld_chore stage(struct ld_compaction *x)
 /* The last rows gone, the write-ahead log still has them: it is cut, so that the file is as small as it looks. */
 static enum ld_chore trim(struct ld_tenant *t)
 {
-    char why[512];
+    struct ld_message why;
 
-    if (ld_store_trim(t->store, &t->has_leftovers, why) != LD_STORE_OK) {
-        ld_log(LD_LOG_WARN, "tenant %s: rows that were compacted could not be deleted: %s", t->name, why);
+    if (ld_store_trim(t->store, &t->has_leftovers, &why) != LD_STORE_OK) {
+        ld_log(LD_LOG_WARN, "tenant %s: rows that were compacted could not be deleted: %s", t->name, why.text);
         return LD_CHORE_LATER;
     }
     ld_failpoint("mid_compaction");
@@ -229,10 +229,10 @@ static enum ld_chore trim(struct ld_tenant *t)
 
 bool ld_compaction_clear(struct ld_tenant *t)
 {
-    char why[512];
+    struct ld_message why;
 
     while (t->has_leftovers)
-        if (ld_store_trim(t->store, &t->has_leftovers, why) != LD_STORE_OK)
+        if (ld_store_trim(t->store, &t->has_leftovers, &why) != LD_STORE_OK)
             return false;
     return true;
 }

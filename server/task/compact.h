@@ -3,6 +3,7 @@
 #ifndef LD_COMPACT_H
 #define LD_COMPACT_H
 
+#include "base/message.h"
 #include "tenant/tenant_impl.h"
 
 enum ld_compact_state {
@@ -23,7 +24,7 @@ struct ld_compaction {
     size_t n, cap;
     char **name; /* [n_names] owned */
     size_t n_names, cap_names;
-    char why[512];
+    struct ld_message why;
     size_t n_staged;
 };
 

@@ -29,7 +29,7 @@ struct fold {
 
 static void give_up(struct ld_compaction *x, uint64_t seq, const char *what)
 {
-    snprintf(x->why, sizeof x->why, "event %llu: %.300s", (unsigned long long)seq, what);
+    ld_fail(&x->why, "event %llu: %.300s", (unsigned long long)seq, what);
 }
 
 static struct kb_engine *quiet_engine(void)
@@ -85,8 +85,8 @@ static bool fold_until(struct fold *f, uint64_t until)
     fold.sink.before = look;
     fold.sink.watch = x;
     if (ld_fold_store(&fold, x->task.t->store, 0, (size_t)(until - x->first + 1)) != 0)
-        ld_fold_say(&fold, x->why);
-    return x->why[0] == '\0';
+        ld_fold_say(&fold, &x->why);
+    return x->why.text[0] == '\0';
 }
 
 /* ---- the lines -------------------------------------------------------------------------------------------- */
@@ -195,7 +195,7 @@ static bool folds_to_the_same(struct fold *f)
     for (size_t i = 0; i < x->n && is_ok; i++)
         is_ok = ld_fold_row(&fold, &x->row[i]) == 0;
     if (!is_ok)
-        ld_fold_say(&fold, x->why);
+        ld_fold_say(&fold, &x->why);
     if (is_ok && kb_engine_digest(e) != kb_engine_digest(f->engine)) {
         give_up(x, f->safe, "the summary is another state than the events leave: it is not used");
         is_ok = false;

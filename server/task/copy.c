@@ -90,21 +90,20 @@ static int add_line(void *arg, const struct ld_row *row)
     return l->text.n >= FLUSH_BYTES ? flush(l) : LD_STORE_OK;
 }
 
-static int write_lines(struct ld_store_view *view, const char *path, bool (*is_over)(void *arg), void *arg, char *why)
+static int write_lines(struct ld_store_view *view, const char *path, bool (*is_over)(void *arg), void *arg,
+                       struct ld_message *why)
 {
     struct lines l = {.is_over = is_over, .arg = arg};
     int rc;
 
     l.fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-    if (l.fd < 0) {
-        snprintf(why, 512, "%.300s: %s", path, strerror(errno));
-        return LD_STORE_IO;
-    }
+    if (l.fd < 0)
+        return ld_fail_as(LD_STORE_IO, why, "%.300s: %s", path, strerror(errno));
     ld_text_init(&l.text);
     rc = ld_store_view_read(view, add_line, &l);
     if (rc == LD_STORE_OK)
         rc = flush(&l);
-    snprintf(why, 512, "%.300s: the log cannot be read, or the copy written", path);
+    ld_fail(why, "%.300s: the log cannot be read, or the copy written", path);
     ld_text_close(&l.text);
     close(l.fd);
     return rc;
@@ -143,18 +142,18 @@ int ld_copy_make(struct ld_copy *out, struct ld_tenant *t, enum ld_copy_kind kin
                  bool (*is_over)(void *arg), void *arg, struct ld_problem *p)
 {
     struct ld_store_view *view = NULL;
-    char why[512] = "the log cannot be read";
+    struct ld_message why = {"the log cannot be read"};
     int rc = open_moment(out, t, &view);
 
     if (rc != LD_STORE_OK) {
         ld_problem_set(p, 503, "the tenant's file cannot be read now");
         return -1;
     }
-    rc = kind == LD_COPY_FILE ? ld_store_view_copy(view, path, is_over, arg, why)
-                              : write_lines(view, path, is_over, arg, why);
+    rc = kind == LD_COPY_FILE ? ld_store_view_copy(view, path, is_over, arg, &why)
+                              : write_lines(view, path, is_over, arg, &why);
     ld_store_view_close(view);
     if (rc != LD_STORE_OK)
-        refuse(p, t, rc, is_over(arg), why);
+        refuse(p, t, rc, is_over(arg), why.text);
     else
         rc = open_copy(out, path, p);
     ld_spool_remove(path);

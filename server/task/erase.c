@@ -121,13 +121,10 @@ static bool remove_snapshot(const struct ld_tenant *t)
 /* What else of the user the folder has. 0, or -1 with why. */
 static int remove_leftovers(struct ld_erasure *x)
 {
-    if (!remove_snapshot(x->task.t)) {
-        snprintf(x->fold.why, sizeof x->fold.why, "the snapshot cannot be removed");
-        return -1;
-    }
+    if (!remove_snapshot(x->task.t))
+        return ld_fail(&x->fold.why, "the snapshot cannot be removed");
     if (!ld_compaction_clear(x->task.t)) { /* rows that a compaction has left may be the user's */
-        snprintf(x->fold.why, sizeof x->fold.why, "what was compacted cannot be deleted");
-        return -1;
+        return ld_fail(&x->fold.why, "what was compacted cannot be deleted");
     }
     return 0;
 }
@@ -149,7 +146,7 @@ static enum kb_err append_reset(void *arg, const struct kb_event *reset, size_t 
     row.text = text;
     if (remove_leftovers(x) == 0) {
         ld_failpoint("mid_erasure");
-        rc = ld_store_rewrite(t->store, x->redactor.item, x->redactor.n, &row, x->fold.why);
+        rc = ld_store_rewrite(t->store, x->redactor.item, x->redactor.n, &row, &x->fold.why);
     }
     free(text);
     return rc == LD_STORE_OK ? KB_OK : KB_ECANCELLED;
@@ -168,7 +165,7 @@ static bool commit(struct ld_erasure *x)
     if (rc == KB_OK)
         swap_engines(x, c.seq);
     else if (rc == KB_ENOMEM)
-        snprintf(x->fold.why, sizeof x->fold.why, "out of memory");
+        ld_fail(&x->fold.why, "out of memory");
     kb_commit_free(&c);
     return rc == KB_OK;
 }
@@ -181,7 +178,7 @@ static bool needs_round(struct ld_erasure *x)
 
     kb_engine_build_state(x->fold.engine, &state);
     if (!state.is_open) {
-        snprintf(x->fold.why, sizeof x->fold.why, "the rebuild that was begun for it is gone from the log");
+        ld_fail(&x->fold.why, "the rebuild that was begun for it is gone from the log");
         x->is_ok = false;
     }
     return state.is_open && !state.is_done;
@@ -200,7 +197,7 @@ static void answer(struct ld_erasure *x, bool is_ok)
     }
     ld_op_refuse_busy(op, "the user could not be erased now; nothing was changed");
     ld_trace_enter(&op->trace);
-    ld_log(LD_LOG_ERROR, "tenant %s: a user could not be erased: %s", x->task.t->name, x->fold.why);
+    ld_log(LD_LOG_ERROR, "tenant %s: a user could not be erased: %s", x->task.t->name, x->fold.why.text);
     ld_trace_enter(NULL);
 }
 

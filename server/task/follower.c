@@ -1,6 +1,7 @@
 /* One challenger: see follower.h. */
 #include "task/follower.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,5 +98,5 @@ void ld_follower_view(const struct ld_follower *f, struct ld_challenger_view *ou
                                        .n_learned = counts.learned,
                                        .bytes = ld_follower_bytes(f),
                                        .scores = f->scores.told};
-    memcpy(out->why, f->why, sizeof out->why);
+    (void)snprintf(out->why, sizeof out->why, "%.255s", f->why.text);
 }

@@ -3,6 +3,7 @@
 #ifndef LD_FOLLOWER_H
 #define LD_FOLLOWER_H
 
+#include "base/message.h"
 #include "task/challenger_scores.h"
 #include "task/shadow.h"
 
@@ -13,7 +14,7 @@ struct ld_follower {
     uint32_t context_dim, arm_dim; /* of the log's vectors, where it stands */
     uint64_t cursor;
     bool is_in_summary; /* and its end has not come */
-    char why[256];
+    struct ld_message why;
 };
 
 /* Everything but the settings: it stands before the log's first line. */

@@ -205,13 +205,13 @@ static bool write_piece(struct ld_graph_changing *g)
     const struct ld_tenant *t = g->task.t;
     const char *text = g->text + g->n_written;
     size_t n = g->n_text - g->n_written;
-    char why[512];
+    struct ld_message why;
 
     if (n > PIECE_BYTES)
         for (n = PIECE_BYTES; ((unsigned char)text[n] & 0xc0u) == 0x80u;)
             n--;
-    if (ld_store_put_piece(t->store, text, n, &g->first->line, why) != LD_STORE_OK) {
-        ld_log(LD_LOG_ERROR, "tenant %s: the row of a graph: %s", t->name, why);
+    if (ld_store_put_piece(t->store, text, n, &g->first->line, &why) != LD_STORE_OK) {
+        ld_log(LD_LOG_ERROR, "tenant %s: the row of a graph: %s", t->name, why.text);
         return false;
     }
     ld_failpoint("mid_pieces");

@@ -27,7 +27,7 @@
 /* The first line that a fold refuses; seq 0: none. */
 struct search {
     struct ld_row row; /* its number, time and type */
-    char why[512];
+    struct ld_message why;
 };
 
 struct place {
@@ -57,7 +57,7 @@ static int search(struct search *s, struct ld_store *store, struct ld_progress *
     struct kb_engine *e = NULL;
     int rc = ld_store_tip(store, &last, &last_reset);
 
-    *s = (struct search){.why = ""};
+    *s = (struct search){.why = {""}};
     if (rc != LD_STORE_OK || kb_engine_new(&e, ld_hash_key()) != KB_OK)
         return rc != LD_STORE_OK ? rc : LD_STORE_NOMEM;
     kb_engine_fold_quietly_until(e, last_reset);
@@ -68,7 +68,7 @@ static int search(struct search *s, struct ld_store *store, struct ld_progress *
     kb_engine_free(e);
     if (f.fault.status == 0)
         return rc;
-    ld_fold_say(&f, s->why);
+    ld_fold_say(&f, &s->why);
     if (rc != LD_STORE_CORRUPT)
         return rc;
     s->row = f.at;
@@ -91,14 +91,14 @@ static int finish_drop(struct ld_store *store, const struct place *at)
     return ld_store_scrub(store) && remove_synced(at->mark) == 0 ? LD_STORE_OK : LD_STORE_IO;
 }
 
-static int drop(struct ld_store *store, const struct place *at, const struct search *s, char *why)
+static int drop(struct ld_store *store, const struct place *at, const struct search *s, struct ld_message *why)
 {
     char dropped[LD_MAX_DROPPED];
     const char *type = kb_word(&kb_event_words, s->row.type);
     struct kb_event ev = {.type = KB_EV_REDACTED, .seq = s->row.seq, .at_ms = s->row.at_ms};
     struct ld_rewrite line = {.seq = s->row.seq, .type = KB_EV_REDACTED};
 
-    snprintf(dropped, sizeof dropped, "%s: %.450s", type != NULL ? type : "of no known type", s->why);
+    snprintf(dropped, sizeof dropped, "%s: %.450s", type != NULL ? type : "of no known type", s->why.text);
     ev.as.redacted.dropped = dropped;
     line.text = ld_encode_event(&ev, 0, 0, NULL, &line.n_text);
     if (line.text == NULL)
@@ -114,11 +114,11 @@ static void check(const struct search *s, const struct ld_repair *wanted, uint64
     if (s->row.seq == 0)
         ld_problem_set(p, 409, "the log folds to its end: there is nothing to repair");
     else if (s->row.seq != wanted->seq)
-        ld_problem_set(p, 409, "the line that no fold takes is another one: %.400s", s->why);
+        ld_problem_set(p, 409, "the line that no fold takes is another one: %.400s", s->why.text);
     else if (s->row.seq == first)
-        ld_problem_set(p, 409, "it is the log's first line, without which nothing can be read: %.400s", s->why);
+        ld_problem_set(p, 409, "it is the log's first line, without which nothing can be read: %.400s", s->why.text);
     else if (wanted->action == LD_REPAIR_DROP && s->row.type == KB_EV_REDACTED)
-        ld_problem_set(p, 409, "nothing is left of this line that could be dropped: %.400s", s->why);
+        ld_problem_set(p, 409, "nothing is left of this line that could be dropped: %.400s", s->why.text);
     else if (wanted->action == LD_REPAIR_DROP && s->row.type == KB_EV_SUMMARY)
         ld_problem_set(p, 409, "a part of a summary cannot be dropped: the others rest on it");
 }
@@ -130,22 +130,22 @@ static bool is_half_dropped(const struct place *at, const struct search *s, cons
     uint64_t marked = 0;
     void *body = NULL;
     size_t n = 0;
-    char fault[512];
+    struct ld_message fault;
     const bool is_marked = s->row.seq == 0 && wanted->action == LD_REPAIR_DROP &&
-                           ld_snapshot_read(at->mark, &marked, &body, &n, fault) == 0 && marked == wanted->seq;
+                           ld_snapshot_read(at->mark, &marked, &body, &n, &fault) == 0 && marked == wanted->seq;
 
     free(body);
     return is_marked;
 }
 
 static int repair_line(struct ld_store *store, const struct place *at, const struct ld_repair *wanted,
-                       struct ld_progress *progress, char *why, struct ld_problem *p)
+                       struct ld_progress *progress, struct ld_message *why, struct ld_problem *p)
 {
     uint64_t first = 1, kept = 1;
     struct search s;
     int rc = search(&s, store, progress);
 
-    snprintf(why, 512, "%s", s.why);
+    ld_fail(why, "%s", s.why.text);
     if (rc == LD_STORE_OK)
         rc = ld_store_start(store, &first, &kept);
     if (rc != LD_STORE_OK)
@@ -157,41 +157,40 @@ static int repair_line(struct ld_store *store, const struct place *at, const str
         return LD_STORE_OK;
     if (wanted->action == LD_REPAIR_DROP)
         return drop(store, at, &s, why);
-    return ld_snapshot_write(at->mark, s.row.seq, s.why, strlen(s.why), why) == 0 ? LD_STORE_OK : LD_STORE_IO;
+    return ld_snapshot_write(at->mark, s.row.seq, s.why.text, strlen(s.why.text), why) == 0 ? LD_STORE_OK : LD_STORE_IO;
 }
 
 /* Of a file that is there: a missing one is not made. */
-static int open_log(struct ld_store **out, const char *path, char *why)
+static int open_log(struct ld_store **out, const char *path, struct ld_message *why)
 {
     if (access(path, F_OK) == 0)
         return ld_store_open(out, path, false, why);
-    snprintf(why, 512, "%.400s: %s", path, strerror(errno));
-    return LD_STORE_IO;
+    return ld_fail_as(LD_STORE_IO, why, "%.400s: %s", path, strerror(errno));
 }
 
 int ld_repair(const char *data_dir, const char *name, const struct ld_repair *wanted, struct ld_progress *progress,
-              char *why, struct ld_problem *p)
+              struct ld_message *why, struct ld_problem *p)
 {
     struct ld_store *store = NULL;
     struct place at;
     int rc = LD_STORE_OK;
 
-    why[0] = '\0';
+    why->text[0] = '\0';
     if (place_of(&at, data_dir, name) != 0) {
         ld_problem_set(p, 503, "the path is too long");
     } else if (wanted->action == LD_REPAIR_LIFT) {
         if (remove_synced(at.mark) != 0)
             ld_problem_set(p, 503, "the data folder cannot be written");
     } else {
-        char fault[512] = "";
+        struct ld_message fault = {""};
 
-        rc = open_log(&store, at.db, fault);
+        rc = open_log(&store, at.db, &fault);
         if (rc == LD_STORE_OK)
             rc = repair_line(store, &at, wanted, progress, why, p);
         ld_store_close(store);
         if (rc != LD_STORE_OK)
             ld_problem_set(p, rc == LD_STORE_IO || rc == LD_STORE_NOMEM || rc == LD_STORE_STOPPED ? 503 : 500,
-                           "the log cannot be repaired now: %.400s", fault[0] != '\0' ? fault : "try again");
+                           "the log cannot be repaired now: %.400s", fault.text[0] != '\0' ? fault.text : "try again");
     }
     return p->status == 0 ? 0 : -1;
 }

@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+#include "base/message.h"
 #include "base/problem.h"
 #include "types/repair.h"
 
@@ -18,6 +19,6 @@
  * bytes) is what the fold says of the line. O(the log). */
 struct ld_progress;
 int ld_repair(const char *data_dir, const char *name, const struct ld_repair *wanted, struct ld_progress *progress,
-              char *why, struct ld_problem *p);
+              struct ld_message *why, struct ld_problem *p);
 
 #endif

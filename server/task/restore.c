@@ -94,15 +94,15 @@ static int look(void *arg, const struct ld_row *row, struct ld_problem *fault)
 
 static int restore_file(struct job *j)
 {
-    char why[512] = "";
+    struct ld_message why = {""};
     uint64_t last = 0, last_reset = 0;
     const struct ld_store_care care = {.is_foreign = true, .is_over = j->how->is_over, .arg = j->how->arg};
-    int rc = ld_store_open_with(&j->store, j->how->path, &care, why);
+    int rc = ld_store_open_with(&j->store, j->how->path, &care, &why);
 
     if (rc == LD_STORE_OK)
         rc = ld_store_tip(j->store, &last, &last_reset);
     if (rc != LD_STORE_OK)
-        return fail_store(j, rc, why);
+        return fail_store(j, rc, why.text);
     kb_engine_fold_quietly_until(j->engine, last_reset);
     rc = ld_fold_store(&j->fold, j->store, 0, SIZE_MAX);
     if (j->fold.fault.status != 0)
@@ -127,12 +127,12 @@ static void drop_batch(struct job *j)
 /* One transaction. The write-ahead log is cut where it grows, so that the log is not on the disk three times. */
 static int write_batch(struct job *j)
 {
-    char why[512] = "";
-    const int rc = j->n_rows > 0 ? ld_store_append(j->store, j->row, j->n_rows, why) : LD_STORE_OK;
+    struct ld_message why = {""};
+    const int rc = j->n_rows > 0 ? ld_store_append(j->store, j->row, j->n_rows, &why) : LD_STORE_OK;
 
     drop_batch(j);
     if (rc != LD_STORE_OK)
-        return fail_store(j, rc, why);
+        return fail_store(j, rc, why.text);
     if (ld_store_wal_bytes(j->store) > WAL_BYTES)
         ld_store_scrub(j->store);
     return 0;
@@ -192,7 +192,7 @@ static int take_lines(struct job *j, struct ld_lines *from)
 static int restore_lines(struct job *j)
 {
     struct ld_lines from;
-    char why[512] = "";
+    struct ld_message why = {""};
     int rc = ld_lines_open(&from, open(j->how->lines, O_RDONLY | O_CLOEXEC), j->how->max_line);
 
     j->row = calloc(BATCH_ROWS, sizeof *j->row);
@@ -200,8 +200,8 @@ static int restore_lines(struct job *j)
     if (rc != 0 || j->row == NULL || j->doc == NULL) {
         ld_problem_set(j->p, 503, rc != 0 ? "the body cannot be read back from the disk" : "out of memory");
         rc = -1;
-    } else if ((rc = ld_store_open(&j->store, j->how->path, false, why)) != LD_STORE_OK) {
-        rc = fail_store(j, rc, why);
+    } else if ((rc = ld_store_open(&j->store, j->how->path, false, &why)) != LD_STORE_OK) {
+        rc = fail_store(j, rc, why.text);
     } else {
         rc = take_lines(j, &from);
     }
@@ -216,7 +216,8 @@ static int restore_lines(struct job *j)
 static void save_model(struct job *j)
 {
     struct kb_writer w;
-    char path[LD_PATH_MAX + 16], why[512] = "out of memory";
+    char path[LD_PATH_MAX + 16];
+    struct ld_message why = {"out of memory"};
     uint64_t mark;
 
     if (kb_engine_is_building(j->engine) || ld_log_mark(j->store, j->fold.seq, &mark) != LD_STORE_OK)
@@ -225,8 +226,8 @@ static void save_model(struct job *j)
     kb_writer_init(&w);
     kb_put_u64(&w, mark);
     if (kb_engine_save(j->engine, &w) != KB_OK || w.rc != KB_OK ||
-        ld_snapshot_write(path, j->fold.seq, w.data, w.n, why) != 0)
-        ld_log(LD_LOG_WARN, "no snapshot of a tenant that is taken in: %s", why);
+        ld_snapshot_write(path, j->fold.seq, w.data, w.n, &why) != 0)
+        ld_log(LD_LOG_WARN, "no snapshot of a tenant that is taken in: %s", why.text);
     kb_writer_close(&w);
 }
 

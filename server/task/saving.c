@@ -38,7 +38,7 @@ struct ld_saving {
     uint64_t seq, mark;
     int64_t took_us; /* the last attempt */
     bool is_ok;
-    char why[512];
+    struct ld_message why;
 };
 
 /* The whole body is built in memory, as large as the model. A tenant that is to be deleted needs none. */
@@ -54,9 +54,9 @@ static void write_file(void *task)
     kb_writer_init(&w);
     kb_put_u64(&w, s->mark);
     if (kb_snapshot_save(s->model, &w) == KB_OK)
-        s->is_ok = ld_snapshot_write(s->task.t->snapshot_path, s->seq, w.data, w.n, s->why) == 0;
+        s->is_ok = ld_snapshot_write(s->task.t->snapshot_path, s->seq, w.data, w.n, &s->why) == 0;
     else
-        snprintf(s->why, sizeof s->why, "out of memory");
+        ld_fail(&s->why, "out of memory");
     kb_writer_close(&w);
     s->took_us = ld_monotonic_us() - start_us;
 }
@@ -85,7 +85,7 @@ static void finish(void *task)
     struct ld_tenant *t = s->task.t;
 
     if (s->model != NULL && !atomic_load(&t->is_doomed)) {
-        count(t, s->is_ok, s->why);
+        count(t, s->is_ok, s->why.text);
         ld_histogram_add(&t->world->metrics->snapshot_time, s->took_us);
     }
     drop(s);

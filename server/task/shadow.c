@@ -15,8 +15,6 @@
 #include "model/engine_background.h"
 #include "model/engine_write.h"
 
-#define SHADOW_FORMAT 1u
-
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
 static enum kb_err check_spec(const struct kb_spec *spec, struct kb_errmsg *msg)
@@ -227,54 +225,4 @@ struct ld_shadow_counts ld_shadow_counts(const struct ld_shadow *s)
                                      .n_passed = s->n_passed,
                                      .context_dim = s->context_dim,
                                      .arm_dim = s->arm_dim};
-}
-
-/* ---- keeping -------------------------------------------------------------------------------------------------- */
-
-enum kb_err ld_shadow_save(const struct ld_shadow *s, struct kb_writer *w)
-{
-    if (s->has_begun && !kb_engine_is_whole(s->engine))
-        return KB_EBUSY;
-    kb_put_u64(w, SHADOW_FORMAT);
-    kb_put_u64(w, kb_spec_digest(&s->asked, 0));
-    kb_put_u64(w, s->cursor);
-    kb_put_u64(w, s->n_read);
-    kb_put_u64(w, s->n_passed);
-    kb_put_u64(w, (uint64_t)s->context_dim << 32 | s->arm_dim);
-    kb_put_u64(w, s->has_begun);
-    return s->has_begun ? kb_engine_save(s->engine, w) : w->rc;
-}
-
-static enum kb_err get_head(struct ld_shadow *s, struct kb_reader *r)
-{
-    if (kb_get_u64(r) != SHADOW_FORMAT)
-        return r->rc != KB_OK ? r->rc : KB_EVERSION;
-    if (kb_get_u64(r) != kb_spec_digest(&s->asked, 0))
-        return r->rc != KB_OK ? r->rc : KB_ECONFLICT;
-    s->cursor = kb_get_u64(r);
-    s->n_read = kb_get_u64(r);
-    s->n_passed = kb_get_u64(r);
-    const uint64_t dims = kb_get_u64(r);
-    s->context_dim = (uint32_t)(dims >> 32);
-    s->arm_dim = (uint32_t)dims;
-    s->has_begun = kb_get_u64(r) != 0;
-    return r->rc;
-}
-
-enum kb_err ld_shadow_load(struct ld_shadow *s, const void *data, size_t n)
-{
-    struct kb_engine_counts counts;
-    struct kb_reader r;
-    enum kb_err rc = KB_OK;
-
-    kb_reader_init(&r, data, n);
-    KB_TRY(get_head(s, &r));
-    if (!s->has_begun)
-        return KB_OK;
-    KB_TRY(kb_engine_load(s->engine, r.data + r.pos, r.n - r.pos));
-    kb_spec_take_books(&s->spec, kb_engine_spec(s->engine));
-    kb_engine_counts(s->engine, &counts);
-    kb_commit_begin(&s->commit, s->engine, counts.seq);
-out:
-    return rc;
 }

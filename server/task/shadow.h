@@ -71,9 +71,4 @@ struct ld_shadow_counts ld_shadow_counts(const struct ld_shadow *s);
 typedef enum kb_err ld_shadow_keep(void *arg, const struct kb_event *ev);
 void ld_shadow_keep_log(struct ld_shadow *s, ld_shadow_keep *keep, void *arg);
 
-/* The whole state with the cursor, and back into a new shadow of the same spec: KB_ECONFLICT for another one's,
- * KB_EVERSION, KB_ECORRUPT; KB_EBUSY from save in the middle of a summary. */
-enum kb_err ld_shadow_save(const struct ld_shadow *s, struct kb_writer *w);
-enum kb_err ld_shadow_load(struct ld_shadow *s, const void *data, size_t n);
-
 #endif

@@ -82,7 +82,7 @@ static void answer(struct ld_tenant *t, const struct ld_verification *v, bool is
     ld_text_put_count(&text, "events", v->fold.fold.n_lines);
     put_digest(&text, "digest", t->engine);
     if (!is_folded)
-        ld_text_put_string(&text, "fault", v->fold.why);
+        ld_text_put_string(&text, "fault", v->fold.why.text);
     else if (!is_equal)
         put_digest(&text, "folded_digest", v->fold.engine);
     ld_text_lit(&text, "}");
@@ -101,7 +101,7 @@ static void report(struct ld_tenant *t, const struct ld_verification *v, bool is
         atomic_fetch_add_explicit(&m->verifications_different, 1, memory_order_relaxed);
         ld_trace_enter(&v->task.op->trace);
         ld_log(LD_LOG_ERROR, "tenant %s: the model at event %" PRIu64 " differs from a fold of its log%s%s", t->name,
-               t->seq, is_folded ? "" : ": ", v->fold.why);
+               t->seq, is_folded ? "" : ": ", v->fold.why.text);
         ld_trace_enter(NULL);
     }
     answer(t, v, is_folded, is_equal);
@@ -120,7 +120,7 @@ static void finish(void *task)
     else if (v->is_ok || v->fold.fold.rc == LD_STORE_CORRUPT)
         report(t, v, v->is_ok);
     else
-        ld_op_refuse_busy(v->task.op, v->fold.why);
+        ld_op_refuse_busy(v->task.op, v->fold.why.text);
     ld_task_end(&v->task);
 }
 

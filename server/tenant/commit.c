@@ -28,7 +28,7 @@
 struct flush {
     struct ld_tenant *t;
     int rc; /* LD_STORE_*; without memory there is nothing to append */
-    char why[512];
+    struct ld_message why;
     int64_t appended_us; /* when it was durable */
 };
 
@@ -43,7 +43,7 @@ static enum kb_err append_batch(void *arg, const struct kb_event *event, size_t 
     if (ld_batch_build_rows(t) != KB_OK)
         return KB_ENOMEM;
     ld_failpoint("before_append"); /* dying here loses what nobody was promised */
-    f->rc = ld_store_append(t->store, t->batch.row, n, f->why);
+    f->rc = ld_store_append(t->store, t->batch.row, n, &f->why);
     ld_failpoint("after_commit"); /* and here what is recovered was never answered */
     f->appended_us = ld_monotonic_us();
     ld_histogram_add(&t->world->metrics->commit_time, f->appended_us - start_us);
@@ -129,10 +129,10 @@ static void count_commit(const struct flush *f, size_t n)
         atomic_fetch_add_explicit(&m->commit_failures, 1, memory_order_relaxed);
     }
     if (f->rc == LD_STORE_NOMEM)
-        ld_log(LD_LOG_ERROR, "tenant %s: %zu events were not recorded: %s", t->name, n, f->why);
+        ld_log(LD_LOG_ERROR, "tenant %s: %zu events were not recorded: %s", t->name, n, f->why.text);
     else if (atomic_exchange(&t->is_failing, !is_ok) == is_ok)
         ld_log(is_ok ? LD_LOG_INFO : LD_LOG_ERROR, "tenant %s: commit %s %s", t->name,
-               is_ok ? "works again" : "failed:", is_ok ? "" : f->why);
+               is_ok ? "works again" : "failed:", is_ok ? "" : f->why.text);
 }
 
 /* The batch of n events is over: all committed, or all lost. Returns the ops that it answers. */
@@ -177,7 +177,7 @@ static void answer(struct ld_tenant *t, struct ld_op *op, bool is_ok)
  * happened that kb_commit_run does not undo. An empty batch only answers ops that were waiting for it. */
 bool ld_batch_flush(struct ld_tenant *t)
 {
-    struct flush f = {.t = t, .rc = LD_STORE_NOMEM, .why = "out of memory"};
+    struct flush f = {.t = t, .rc = LD_STORE_NOMEM, .why = {"out of memory"}};
     const struct kb_commit_hooks hooks = {
         .append = append_batch, .lock = lock, .unlock = unlock, .applied = applied, .arg = &f};
     const size_t n = t->batch.commit.n;

@@ -119,18 +119,18 @@ bool ld_fold_lines(struct ld_fold *f, struct ld_lines *from, size_t n, int *end)
 
 /* ---- the end ------------------------------------------------------------------------------------------ */
 
-void ld_fold_say(const struct ld_fold *f, char *why)
+void ld_fold_say(const struct ld_fold *f, struct ld_message *why)
 {
     const struct ld_problem *p = &f->fault;
     const char *what = p->n_errors > 0 ? p->errors[0].detail : p->detail;
 
     if (p->status == 0)
-        snprintf(why, 512, "the log cannot be read");
+        ld_fail(why, "the log cannot be read");
     else if (f->rc == LD_STORE_STOPPED)
-        snprintf(why, 512, "%s", what);
+        ld_fail(why, "%s", what);
     else
-        snprintf(why, 512, "event %llu %s: %.200s", (unsigned long long)f->at.seq,
-                 f->is_refused ? "was refused" : "cannot be read", what);
+        ld_fail(why, "event %llu %s: %.200s", (unsigned long long)f->at.seq,
+                f->is_refused ? "was refused" : "cannot be read", what);
 }
 
 /* In a body pointers begin with the line, as everywhere. */

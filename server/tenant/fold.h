@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "base/problem.h"
 #include "spec/event.h"
 #include "store/store.h"
@@ -73,8 +74,8 @@ int ld_fold_text(struct ld_fold *f, uint64_t line, const char *text, size_t n);
  * LD_LINES_END after the last line, else what keeps the source from going on, or LD_LINES_LINE. */
 bool ld_fold_lines(struct ld_fold *f, struct ld_lines *from, size_t n, int *end);
 
-/* What ended it, as a sentence for the operator that names the event. why: 512 bytes. */
-void ld_fold_say(const struct ld_fold *f, char *why);
+/* What ended it, as a sentence for the operator that names the event. */
+void ld_fold_say(const struct ld_fold *f, struct ld_message *why);
 
 /* The same for whoever has brought the log, who finds the line and the pointer into it. A problem that is there stays;
  * status is that of a refusal. */

@@ -195,7 +195,7 @@ static bool refuse_change(const struct ld_tenant *t, struct ld_op *op)
     if (t->read_only_from == 0 || (op->type == LD_OP_TASK && op->task->is_for_read_only))
         return false;
     ld_op_forgive(op);
-    ld_problem_set(ld_op_problem(op), 503, "the tenant is read-only until it is repaired: %.400s", t->fault);
+    ld_problem_set(ld_op_problem(op), 503, "the tenant is read-only until it is repaired: %.400s", t->fault.text);
     ld_op_problem(op)->retry_after_s = READ_ONLY_RETRY_S;
     op->done(op);
     return true;

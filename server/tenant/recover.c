@@ -73,11 +73,10 @@ static enum kb_err take_settings(void *arg, struct ld_line *line, struct kb_errm
 /* Folds up to `limit` lines behind to->seq; a snapshot that is the beginning has no settings. The sentence begins with
  * the file. */
 static int fold_lines(struct ld_recovered *to, struct ld_store *store, size_t limit, const char *db_path,
-                      struct ld_progress *progress, char *why)
+                      struct ld_progress *progress, struct ld_message *why)
 {
     struct sink sink = {.to = to, .progress = progress};
     struct ld_fold f = {.sink = ld_engine_sink(to->engine)};
-    char text[512];
 
     f.sink.take = take;
     f.sink.to = &sink;
@@ -90,22 +89,21 @@ static int fold_lines(struct ld_recovered *to, struct ld_store *store, size_t li
         rc = ld_store_last_configured(store, ld_fold_row, &f);
     }
     if (rc != LD_STORE_OK) {
-        ld_fold_say(&f, text);
-        snprintf(why, 512, "%.200s: %.300s", db_path, text);
+        ld_fold_say(&f, why);
+        ld_fail(why, "%.200s: %.300s", db_path, why->text);
     }
     return rc;
 }
 
 /* Folds what follows to->seq, and finds the settings in force at its end. */
 static int fold_tail(struct ld_recovered *to, struct ld_store *store, const char *db_path, struct ld_progress *progress,
-                     char *why)
+                     struct ld_message *why)
 {
     const int rc = fold_lines(to, store, SIZE_MAX, db_path, progress, why);
 
-    if (rc == LD_STORE_OK && to->seq > 0 && !kb_engine_is_whole(to->engine)) {
-        snprintf(why, 512, "%.400s: the log begins with a summary that has no end, or no reset behind it", db_path);
-        return LD_STORE_CORRUPT;
-    }
+    if (rc == LD_STORE_OK && to->seq > 0 && !kb_engine_is_whole(to->engine))
+        return ld_fail_as(LD_STORE_CORRUPT, why,
+                          "%.400s: the log begins with a summary that has no end, or no reset behind it", db_path);
     return rc;
 }
 
@@ -138,7 +136,7 @@ int ld_log_mark(struct ld_store *store, uint64_t seq, uint64_t *mark)
 
 /* Believes a verified body into *to, or says why not. */
 static bool load_body(struct ld_recovered *to, struct ld_store *store, uint64_t seq, const void *body, size_t n,
-                      char *why)
+                      struct ld_message *why)
 {
     struct kb_reader r;
     uint64_t mark = 0;
@@ -146,13 +144,13 @@ static bool load_body(struct ld_recovered *to, struct ld_store *store, uint64_t 
 
     kb_reader_init(&r, body, n);
     const uint64_t want = kb_get_u64(&r);
-    snprintf(why, 512, "it belongs to another log");
+    ld_fail(why, "it belongs to another log");
     if (r.rc != KB_OK || ld_log_mark(store, seq, &mark) != LD_STORE_OK || mark != want)
         return false;
     rc = kb_engine_load(to->engine, (const unsigned char *)body + LD_SNAPSHOT_PREFIX, n - LD_SNAPSHOT_PREFIX);
     if (rc != KB_OK) {
         to->is_of_other_version = rc == KB_EVERSION;
-        snprintf(why, 512, "%s", kb_strerror((int)rc));
+        ld_fail(why, "%s", kb_strerror((int)rc));
         return false;
     }
     to->seq = to->snapshot_seq = seq;
@@ -162,19 +160,19 @@ static bool load_body(struct ld_recovered *to, struct ld_store *store, uint64_t 
 /* True when *to holds the snapshot's state; false leaves to->engine to be thrown away. */
 static bool load_snapshot(struct ld_recovered *to, struct ld_store *store, const char *path, uint64_t last)
 {
-    char why[512] = "it is newer than the log";
+    struct ld_message why = {"it is newer than the log"};
     uint64_t seq = 0;
     void *body = NULL;
     size_t n = 0;
-    const int found = ld_snapshot_read(path, &seq, &body, &n, why);
+    const int found = ld_snapshot_read(path, &seq, &body, &n, &why);
     bool is_loaded = false;
 
     if (found == 0 && seq > 0 && seq <= last)
-        is_loaded = load_body(to, store, seq, body, n, why);
+        is_loaded = load_body(to, store, seq, body, n, &why);
     /* None (1) is the ordinary state of a young tenant; anything else deserves a line. */
     to->is_snapshot_refused = found != 1 && !is_loaded;
     if (to->is_snapshot_refused)
-        ld_log(LD_LOG_WARN, "%s: not used, the log is folded from its start: %s", path, why);
+        ld_log(LD_LOG_WARN, "%s: not used, the log is folded from its start: %s", path, why.text);
     free(body);
     return is_loaded;
 }
@@ -194,19 +192,17 @@ static enum kb_err start_over(struct ld_recovered *r)
 
 /* The slow way, which is always right. */
 static int fold_from_start(struct ld_recovered *out, struct ld_store *store, uint64_t last_reset, const char *db_path,
-                           struct ld_progress *progress, char *why)
+                           struct ld_progress *progress, struct ld_message *why)
 {
-    if (start_over(out) != KB_OK) {
-        snprintf(why, 512, "%.400s: out of memory", db_path);
-        return LD_STORE_NOMEM;
-    }
+    if (start_over(out) != KB_OK)
+        return ld_fail_as(LD_STORE_NOMEM, why, "%.400s: out of memory", db_path);
     kb_engine_fold_quietly_until(out->engine, last_reset);
     return fold_tail(out, store, db_path, progress, why);
 }
 
 /* Folds once more from the start; on another digest that fold replaces *out. */
 static int verify(struct ld_recovered *out, struct ld_store *store, uint64_t last_reset, const char *db_path,
-                  struct ld_progress *progress, char *why)
+                  struct ld_progress *progress, struct ld_message *why)
 {
     struct ld_recovered fresh = {0};
     const int rc = fold_from_start(&fresh, store, last_reset, db_path, progress, why);
@@ -238,13 +234,13 @@ static int finish(struct ld_recovered *out, const struct ld_recovered *r, int rc
 
 /* The engine in *out is the caller's. */
 int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_path, const char *snapshot_path,
-               bool is_verified, struct ld_progress *progress, char *why)
+               bool is_verified, struct ld_progress *progress, struct ld_message *why)
 {
     uint64_t last = 0, last_reset = 0;
     struct ld_recovered r = {0};
     int rc = ld_store_tip(store, &last, &last_reset);
 
-    snprintf(why, 512, "%.400s: the log cannot be read or memory is out", db_path);
+    ld_fail(why, "%.400s: the log cannot be read or memory is out", db_path);
     if (rc != LD_STORE_OK || start_over(&r) != KB_OK)
         return rc != LD_STORE_OK ? rc : LD_STORE_NOMEM;
     if (load_snapshot(&r, store, snapshot_path, last))
@@ -264,14 +260,14 @@ static int note_reset(void *last_reset, const struct ld_row *row)
 }
 
 int ld_recover_before(struct ld_recovered *out, struct ld_store *store, uint64_t seq, const char *db_path,
-                      struct ld_progress *progress, char *why)
+                      struct ld_progress *progress, struct ld_message *why)
 {
     struct ld_recovered r = {0};
     uint64_t first = 1, kept = 1, last_reset = 0;
     int rc = ld_store_start(store, &first, &kept);
     const size_t n = (size_t)(seq > first ? seq - first : 0);
 
-    snprintf(why, 512, "%.400s: the log cannot be read or memory is out", db_path);
+    ld_fail(why, "%.400s: the log cannot be read or memory is out", db_path);
     if (rc == LD_STORE_OK)
         rc = ld_store_read(store, 0, n, note_reset, &last_reset);
     if (rc == LD_STORE_OK && start_over(&r) != KB_OK)
@@ -280,9 +276,8 @@ int ld_recover_before(struct ld_recovered *out, struct ld_store *store, uint64_t
         kb_engine_fold_quietly_until(r.engine, last_reset);
         rc = fold_lines(&r, store, n, db_path, progress, why);
     }
-    if (rc == LD_STORE_OK && !kb_engine_is_whole(r.engine)) {
-        snprintf(why, 512, "%.400s: nothing can be served before event %llu", db_path, (unsigned long long)seq);
-        rc = LD_STORE_CORRUPT;
-    }
+    if (rc == LD_STORE_OK && !kb_engine_is_whole(r.engine))
+        rc = ld_fail_as(LD_STORE_CORRUPT, why, "%.400s: nothing can be served before event %llu", db_path,
+                        (unsigned long long)seq);
     return finish(out, &r, rc, db_path);
 }

@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "base/message.h"
 #include "types/settings.h"
 #include "store/store.h"
 
@@ -32,15 +33,15 @@ struct ld_progress {
 /* For what asks a function whether to go on: false without a progress. */
 bool ld_progress_is_over(void *progress);
 
-/* 0 or an LD_STORE_* code with a sentence in why (>= 512 bytes) that names the file and the line. `is_verified`: also
+/* 0 or an LD_STORE_* code with a sentence in why that names the file and the line. `is_verified`: also
  * fold from the first line and compare digests; the fold wins. A refused snapshot is a warning, not a failure. progress
  * may be NULL; when that says stop, the fold fails with LD_STORE_STOPPED. */
 int ld_recover(struct ld_recovered *out, struct ld_store *store, const char *db_path, const char *snapshot_path,
-               bool is_verified, struct ld_progress *progress, char *why);
+               bool is_verified, struct ld_progress *progress, struct ld_message *why);
 
 /* The same of the lines before number seq, without a snapshot: for a tenant that is read-only from there on. */
 int ld_recover_before(struct ld_recovered *out, struct ld_store *store, uint64_t seq, const char *db_path,
-                      struct ld_progress *progress, char *why);
+                      struct ld_progress *progress, struct ld_message *why);
 
 /* A hash of the last lines up to seq. 0 or an LD_STORE_* code. */
 int ld_log_mark(struct ld_store *store, uint64_t seq, uint64_t *mark);

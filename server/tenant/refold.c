@@ -43,7 +43,7 @@ bool ld_refold_tail(struct ld_refold *f)
 {
     if (ld_fold_store(&f->fold, f->t->store, f->fold.seq, SIZE_MAX) == 0)
         return true;
-    ld_fold_say(&f->fold, f->why);
+    ld_fold_say(&f->fold, &f->why);
     return false;
 }
 
@@ -82,11 +82,11 @@ bool ld_refold_catch_up(struct ld_refold *f)
             return false;
         const bool has_built = build(f, &rc);
         if (rc != KB_OK) {
-            snprintf(f->why, sizeof f->why, "the model cannot be built: %s", kb_strerror(rc));
+            ld_fail(&f->why, "the model cannot be built: %s", kb_strerror(rc));
             return false;
         }
         if (ld_store_tip(f->t->store, &last, &last_reset) != LD_STORE_OK) {
-            snprintf(f->why, sizeof f->why, "the log cannot be read");
+            ld_fail(&f->why, "the log cannot be read");
             return false;
         }
         if (!has_built && last - f->fold.seq <= TAIL_EVENTS)

@@ -9,6 +9,7 @@
 #ifndef LD_REFOLD_H
 #define LD_REFOLD_H
 
+#include "base/message.h"
 #include "tenant/fold.h"
 
 struct ld_tenant;
@@ -17,7 +18,7 @@ struct ld_refold {
     struct ld_tenant *t;
     struct kb_engine *engine;
     struct ld_fold fold;    /* its sink is the engine; the owner may put another `take` before it */
-    char why[512];          /* a failure in words; fold.rc LD_STORE_CORRUPT: the log itself is at fault */
+    struct ld_message why;  /* a failure in words; fold.rc LD_STORE_CORRUPT: the log itself is at fault */
     struct kb_build *build; /* being run; under the tenant's queue_lock */
 };
 

@@ -165,15 +165,13 @@ static void keep_problem(struct ld_op *op)
 
 /* The first event, on the path of every other one. The tenant is not yet known to anybody else. LD_STORE_OK means
  * that the configuration is durable. */
-static int write_first_event(struct ld_tenant *t, const struct ld_settings *initial, char *why)
+static int write_first_event(struct ld_tenant *t, const struct ld_settings *initial, struct ld_message *why)
 {
     struct ld_op *op = ld_op_new(LD_OP_SETTINGS);
     struct ld_problem problem;
 
-    if (op == NULL) {
-        snprintf(why, 512, "%.400s: out of memory", t->db_path);
-        return LD_STORE_NOMEM;
-    }
+    if (op == NULL)
+        return ld_fail_as(LD_STORE_NOMEM, why, "%.400s: out of memory", t->db_path);
     ld_problem_init(&problem);
     *op->settings = *initial;
     op->done = keep_problem;
@@ -181,23 +179,22 @@ static int write_first_event(struct ld_tenant *t, const struct ld_settings *init
     ld_tenant_run_op(t, op);
     if (problem.status == 0)
         return LD_STORE_OK;
-    snprintf(why, 512, "%.180s: the first event was refused: %.300s", t->db_path, problem.detail);
-    return LD_STORE_IO;
+    return ld_fail_as(LD_STORE_IO, why, "%.180s: the first event was refused: %.300s", t->db_path, problem.detail);
 }
 
 /* Of a tenant that is read-only nothing is begun: it has no work that the log would have to be told of. */
-static int recover(struct ld_tenant *t, struct ld_recovered *out, char *why)
+static int recover(struct ld_tenant *t, struct ld_recovered *out, struct ld_message *why)
 {
     const struct ld_world *w = t->world;
-    const int rc = ld_quarantine(w->data_dir, t->name, &t->read_only_from, t->fault);
+    const int rc = ld_quarantine(w->data_dir, t->name, &t->read_only_from, &t->fault);
 
     if (rc != LD_STORE_OK) {
-        snprintf(why, 512, "%s", t->fault);
+        ld_fail(why, "%s", t->fault.text);
         return rc;
     }
     if (t->read_only_from == 0)
         return ld_recover(out, t->store, t->db_path, t->snapshot_path, w->verify_on_start, w->progress, why);
-    ld_log(LD_LOG_WARN, "tenant %s is read-only: %s", t->name, t->fault);
+    ld_log(LD_LOG_WARN, "tenant %s is read-only: %s", t->name, t->fault.text);
     return ld_recover_before(out, t->store, t->read_only_from, t->db_path, w->progress, why);
 }
 
@@ -205,7 +202,7 @@ static int recover(struct ld_tenant *t, struct ld_recovered *out, char *why)
  * one. Nobody else knows the tenant yet, so nothing here takes a lock. On failure nothing is left open; a file that
  * was made stays, and is adopted or undone by the next start (registry.c). */
 int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const char *name,
-                   const struct ld_settings *initial, char *why)
+                   const struct ld_settings *initial, struct ld_message *why)
 {
     const struct ld_store_care care = {
         .is_thorough = world->verify_on_start, .is_over = ld_progress_is_over, .arg = world->progress};
@@ -213,13 +210,10 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
     struct ld_recovered recovered = {0};
     int rc;
 
-    if (t == NULL) {
-        snprintf(why, 512, "%s: out of memory or the path is too long", name);
-        return LD_STORE_NOMEM;
-    }
+    if (t == NULL)
+        return ld_fail_as(LD_STORE_NOMEM, why, "%s: out of memory or the path is too long", name);
     if (initial == NULL && access(t->db_path, F_OK) != 0) {
-        snprintf(why, 512, "%.400s: %s", t->db_path, strerror(errno));
-        rc = LD_STORE_IO;
+        rc = ld_fail_as(LD_STORE_IO, why, "%.400s: %s", t->db_path, strerror(errno));
         goto out;
     }
     if ((rc = ld_store_open_with(&t->store, t->db_path, &care, why)) != LD_STORE_OK)
@@ -231,8 +225,7 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
     adopt(t, &recovered);
     t->tail_us = t->seq > t->snapshot_seq ? ld_monotonic_us() - start_us : 0;
     if (t->seq == 0 && initial == NULL) {
-        snprintf(why, 512, "%.400s: the log is empty", t->db_path);
-        rc = LD_STORE_EMPTY;
+        rc = ld_fail_as(LD_STORE_EMPTY, why, "%.400s: the log is empty", t->db_path);
         goto out;
     }
     if (t->seq == 0 && (rc = write_first_event(t, initial, why)) != LD_STORE_OK)
@@ -371,7 +364,7 @@ struct ld_store *ld_tenant_store(struct ld_tenant *t)
 
 uint64_t ld_tenant_read_only(const struct ld_tenant *t, const char **fault)
 {
-    *fault = t->fault;
+    *fault = t->fault.text;
     return t->read_only_from;
 }
 
@@ -389,7 +382,7 @@ bool ld_tenant_is_failing(const struct ld_tenant *t)
 /* The writer's: what ld_tenant_size tells. Before the answers, so that who was told of a change is judged by it. */
 void ld_tenant_measure(struct ld_tenant *t, const struct kb_engine_counts *counts)
 {
-    atomic_store(&t->n_points, counts->width);
+    atomic_store(&t->n_points, counts->n_support);
     atomic_store(&t->n_active_arms, counts->active_arms);
     atomic_store(&t->n_learned, counts->learned);
     atomic_store(&t->n_dims, t->settings.spec.context_dim + t->settings.spec.arm_dim);

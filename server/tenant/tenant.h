@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "base/ids.h"
 #include "base/limit.h"
 #include "tenant/price.h"
@@ -113,9 +114,9 @@ struct ld_world {
 };
 
 /* Opens DATA/tenants/NAME.db, recovering snapshot + tail; a new file starts with `initial` as its first event.
- * 0 or an LD_STORE_* code; why (>= 512 bytes) says what and which file. */
+ * 0 or an LD_STORE_* code; why says what and which file. */
 int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const char *name,
-                   const struct ld_settings *initial, char *why);
+                   const struct ld_settings *initial, struct ld_message *why);
 
 /* References: a tenant stays usable while held, even when deleted meanwhile (its ops then answer 404). */
 struct ld_tenant *ld_tenant_hold(struct ld_tenant *t);

@@ -21,6 +21,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/message.h"
 #include "tenant/batch.h"
 #include "base/names.h"
 #include "tenant/task.h"
@@ -59,7 +60,7 @@ struct ld_tenant {
     struct ld_store *store;
     struct ld_turn turn;
     uint64_t read_only_from; /* the line that no fold takes; 0: the tenant takes changes. Set at its opening */
-    char fault[512];         /* what the fold said of it */
+    struct ld_message fault; /* what the fold said of it */
 
     pthread_rwlock_t lock,
         deciding; /* deciding: for decisions, of what they look at alone (see ld_tenant_write_lock) */

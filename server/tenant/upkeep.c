@@ -131,10 +131,11 @@ static bool takes_bytes(const char *path)
 /* In the writer's turn. Clears the failing state; a later commit may set it again. */
 bool ld_tenant_probe(struct ld_tenant *t)
 {
-    char path[LD_PATH_MAX + 8], why[512];
+    char path[LD_PATH_MAX + 8];
+    struct ld_message why;
 
     snprintf(path, sizeof path, "%s.probe", t->db_path);
-    if (!takes_bytes(path) || ld_store_append(t->store, NULL, 0, why) != LD_STORE_OK)
+    if (!takes_bytes(path) || ld_store_append(t->store, NULL, 0, &why) != LD_STORE_OK)
         return false;
     if (atomic_exchange(&t->is_failing, false))
         ld_log(LD_LOG_INFO, "tenant %s: the disk takes writes again", t->name);

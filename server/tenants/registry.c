@@ -237,14 +237,12 @@ static void tenants_free(struct ld_tenants *r)
 }
 
 /* On failure nothing is left open, the lock included. */
-int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char *why)
+int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, struct ld_message *why)
 {
     struct ld_tenants *r = calloc(1, sizeof *r);
 
-    if (r == NULL) {
-        snprintf(why, 512, "out of memory");
-        return -1;
-    }
+    if (r == NULL)
+        return ld_fail(why, "out of memory");
     r->world = world;
     r->lock_fd = -1;
     pthread_mutex_init(&r->change_lock, NULL);

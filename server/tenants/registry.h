@@ -9,18 +9,19 @@
 
 #include <stddef.h>
 
+#include "base/message.h"
 #include "tenant/tenant.h"
 
 struct ld_tenants;
 
 /* Locks the data folder (one server at a time), opens registry.db and reads which tenants there are; a new folder gets
  * the tenant `default`. 0 or -1 with why naming the file and the reason. */
-int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, char *why);
+int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, struct ld_message *why);
 void ld_tenants_close(struct ld_tenants *r); /* snapshots and closes all */
 
-/* Opens every tenant, in this thread, before requests are served. 0, or -1 with why (>= 512 bytes) when one cannot be
+/* Opens every tenant, in this thread, before requests are served. 0, or -1 with why when one cannot be
  * opened, or the start was ended by ld_tenants_halt. */
-int ld_tenants_open_all(struct ld_tenants *r, char *why);
+int ld_tenants_open_all(struct ld_tenants *r, struct ld_message *why);
 
 /* ld_tenants_close is to write no snapshots: the files stay as they are. From any thread. */
 void ld_tenants_leave(struct ld_tenants *r);
@@ -63,10 +64,10 @@ bool ld_tenants_has(struct ld_tenants *r, const char *name);
 /* Takes the tenant out and removes its files once nobody holds it; opens nothing. 0 or -1 (404). From the work pool. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p);
 
-/* Repairs a tenant that cannot be opened, or is read-only (repair.h): 0 with *why (512 bytes), what a fold says of the
+/* Repairs a tenant that cannot be opened, or is read-only (repair.h): 0 with why, what a fold says of the
  * line; or -1 (404, 409, 503). From the work pool: O(the log). */
 struct ld_repair;
-int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, char *why,
+int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, struct ld_message *why,
                       struct ld_problem *p);
 
 /* The rate in force for a tenant, and whether it is its own; false: there is no such tenant. */

@@ -123,7 +123,8 @@ static bool is_free(struct ld_tenants *r, const char *name, struct ld_problem *p
 
 /* Opens the file, a new one with its first event, and shows the tenant. A failure to show it leaves a file without a
  * row: the next start takes it in, though nobody was told that it is there. */
-static int open_and_show(struct ld_tenants *r, const char *name, const struct ld_settings *initial, char *why)
+static int open_and_show(struct ld_tenants *r, const char *name, const struct ld_settings *initial,
+                         struct ld_message *why)
 {
     struct ld_tenant *t = NULL;
     const int rc = ld_tenant_open(&t, r->world, name, initial, why);
@@ -131,8 +132,7 @@ static int open_and_show(struct ld_tenants *r, const char *name, const struct ld
     if (rc != LD_STORE_OK || ld_member_add(r, name, t) != NULL)
         return rc;
     ld_tenant_release(t);
-    snprintf(why, 512, "%s: out of memory", name);
-    return LD_STORE_NOMEM;
+    return ld_fail_as(LD_STORE_NOMEM, why, "%s: out of memory", name);
 }
 
 /* A tenant without a row goes again. */
@@ -151,14 +151,14 @@ static void register_or_remove(struct ld_tenants *r, const char *name, struct ld
  * creation waits for the disk several times (file, first event, row). */
 static void create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
 {
-    char why[512];
+    struct ld_message why;
 
-    if (open_and_show(r, name, settings, why) == LD_STORE_OK) {
+    if (open_and_show(r, name, settings, &why) == LD_STORE_OK) {
         register_or_remove(r, name, p);
     } else {
         ld_folder_remove(r->world->data_dir, name); /* what was made of it: the caller is to try again */
         ld_problem_set(p, 503, "the tenant's file cannot be created");
-        ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
+        ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why.text);
     }
 }
 
@@ -174,16 +174,16 @@ int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_se
 /* Moved into place whole, so that a death in between leaves nothing or what the next start takes in. */
 static void adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot, struct ld_problem *p)
 {
-    char why[512];
+    struct ld_message why;
 
     if (ld_folder_place(r->world->data_dir, name, file, snapshot) != 0) {
         ld_problem_set(p, 507, "the tenant's file cannot be put into the data folder");
-    } else if (open_and_show(r, name, NULL, why) == LD_STORE_OK) {
+    } else if (open_and_show(r, name, NULL, &why) == LD_STORE_OK) {
         register_or_remove(r, name, p);
     } else {
         ld_folder_remove(r->world->data_dir, name);
         ld_problem_set(p, 503, "the tenant's file cannot be opened");
-        ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why);
+        ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why.text);
     }
 }
 

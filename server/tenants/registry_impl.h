@@ -22,6 +22,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/message.h"
 #include "store/folder.h"
 #include "tenants/registry.h"
 
@@ -74,7 +75,7 @@ void ld_member_free(struct ld_member *member);
 void ld_member_use(struct ld_tenants *r, struct ld_member *member);
 
 /* registry_start.c. Fills the table from the folder: 0, or -1 with why. */
-int ld_tenants_read_folder(struct ld_tenants *r, char *why);
+int ld_tenants_read_folder(struct ld_tenants *r, struct ld_message *why);
 
 /* registry_rates.c. From the registry file into the members: LD_STORE_OK, or another. */
 int ld_tenants_read_rates(struct ld_tenants *r);

@@ -191,17 +191,17 @@ bool ld_tenants_open_next(struct ld_tenants *r)
 {
     struct ld_member *member = take_first(r);
     struct ld_tenant *t = NULL;
-    char why[512] = "";
+    struct ld_message why = {""};
 
     if (member == NULL)
         return false;
     const int64_t start_us = ld_monotonic_us();
-    const int rc = ld_tenant_open(&t, r->world, member->name, NULL, why);
+    const int rc = ld_tenant_open(&t, r->world, member->name, NULL, &why);
     if (rc == LD_STORE_OK)
         ld_bucket_restore(ld_tenant_bucket(t), member->bucket_state);
     if (rc == LD_STORE_OK)
         ld_tenant_tick(t, r->world->now_ms());
-    settle(r, member, t, rc, why, ld_monotonic_us() - start_us);
+    settle(r, member, t, rc, why.text, ld_monotonic_us() - start_us);
     ld_tenants_trim(r);
     return true;
 }

@@ -56,12 +56,12 @@ static struct ld_member *take_member(struct ld_tenants *r, const char *name, str
     return NULL;
 }
 
-int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, char *why,
+int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, struct ld_message *why,
                       struct ld_problem *p)
 {
     struct ld_member *member = take_member(r, name, p);
 
-    why[0] = '\0';
+    why->text[0] = '\0';
     if (member == NULL)
         return -1;
     const int rc = ld_repair(r->world->data_dir, name, wanted, r->world->progress, why, p);
@@ -70,7 +70,7 @@ int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_re
                wanted->action == LD_REPAIR_LIFT   ? "it is read-only no longer"
                : wanted->action == LD_REPAIR_DROP ? "a line of its log is dropped"
                                                   : "it is read-only from here on",
-               why);
+               why->text);
     ld_member_settle_closed(r, member);
     return rc;
 }

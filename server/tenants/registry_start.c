@@ -54,7 +54,7 @@ static bool is_over(void *arg)
 }
 
 /* LD_STORE_OK: a file of ours with events in it, whoever may have made it. Its log is not folded. */
-static int look_into(struct ld_tenants *r, const char *name, char *why)
+static int look_into(struct ld_tenants *r, const char *name, struct ld_message *why)
 {
     const struct ld_store_care care = {.is_foreign = true, .is_over = is_over, .arg = r};
     char path[LD_PATH_MAX];
@@ -78,12 +78,12 @@ static int look_into(struct ld_tenants *r, const char *name, char *why)
 static int adopt_unregistered(void *arg, const char *name)
 {
     struct ld_tenants *r = arg;
-    char why[512] = "it cannot be read";
+    struct ld_message why = {"it cannot be read"};
     int rc;
 
     if (ld_member_find(r, name) != NULL || ld_progress_is_over(r->world->progress))
         return 0;
-    rc = look_into(r, name, why);
+    rc = look_into(r, name, &why);
     if (rc == LD_STORE_OK) {
         if (ld_folder_forget_snapshot(r->world->data_dir, name) != 0)
             return -1;
@@ -96,13 +96,13 @@ static int adopt_unregistered(void *arg, const char *name)
         ld_folder_remove(r->world->data_dir, name);
         ld_log(LD_LOG_INFO, "tenant %s: its creation was cut off and is undone", name);
     } else {
-        ld_log(LD_LOG_ERROR, "tenant %s is not registered and cannot be taken in: %s", name, why);
+        ld_log(LD_LOG_ERROR, "tenant %s is not registered and cannot be taken in: %s", name, why.text);
     }
     return 0;
 }
 
 /* One by one, and within the cap on memory. Nobody makes or removes tenants meanwhile. */
-int ld_tenants_open_all(struct ld_tenants *r, char *why)
+int ld_tenants_open_all(struct ld_tenants *r, struct ld_message *why)
 {
     for (size_t i = 0; i < r->n; i++) {
         struct ld_problem p;
@@ -111,7 +111,7 @@ int ld_tenants_open_all(struct ld_tenants *r, char *why)
         ld_problem_init(&p);
         t = ld_tenants_get(r, r->item[i]->name, &p);
         if (t == NULL) {
-            snprintf(why, 512, "%s", r->item[i]->why != NULL ? r->item[i]->why : p.detail);
+            ld_fail(why, "%s", r->item[i]->why != NULL ? r->item[i]->why : p.detail);
             ld_tenants_leave(r);
             return -1;
         }
@@ -141,7 +141,7 @@ static const char *first_name(const struct ld_tenants *r)
 }
 
 /* Makes the first tenant with its first event, and closes it again: it is opened like any other. */
-static int make_first(struct ld_tenants *r, char *why)
+static int make_first(struct ld_tenants *r, struct ld_message *why)
 {
     struct ld_tenant *t = NULL;
     struct ld_settings initial;
@@ -157,7 +157,7 @@ static int make_first(struct ld_tenants *r, char *why)
 
 /* The lock comes first and goes last. The first tenant stands before the registry does: a registry without rows then
  * means that somebody deleted the tenants, never that a first start was cut off. */
-int ld_tenants_read_folder(struct ld_tenants *r, char *why)
+int ld_tenants_read_folder(struct ld_tenants *r, struct ld_message *why)
 {
     char path[LD_PATH_MAX];
     bool is_first;
@@ -171,7 +171,7 @@ int ld_tenants_read_folder(struct ld_tenants *r, char *why)
         return -1;
     if (ld_registry_open(&r->file, path, why) != LD_STORE_OK)
         return -1;
-    snprintf(why, 512, "%.300s: the data folder cannot be read or written", r->world->data_dir);
+    ld_fail(why, "%.300s: the data folder cannot be read or written", r->world->data_dir);
     if ((is_first && add_row(r, first_name(r)) != 0) || read_names(r) != 0)
         return -1;
     return 0;

@@ -126,7 +126,7 @@ int main(int argc, char **argv)
     pthread_t thread;
     sigset_t ends;
     int signal;
-    char why[512] = "usage: bench_rows FILE THREADS BYTES";
+    struct ld_message why = {"usage: bench_rows FILE THREADS BYTES"};
 
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);

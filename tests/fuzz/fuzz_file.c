@@ -38,13 +38,14 @@ static bool never(void *arg)
 /* As a tenant of that file is opened: with the snapshot, and folded once more from the beginning. */
 static void check_reopening(const char *path, uint64_t digest)
 {
-    char snapshot[128], why[512];
+    char snapshot[128];
+    struct ld_message why;
     struct ld_store *store = NULL;
     struct ld_recovered r = {0};
 
     snprintf(snapshot, sizeof snapshot, "%s" LD_RESTORE_SNAPSHOT, path);
-    FUZZ_EXPECT(ld_store_open(&store, path, true, why) == LD_STORE_OK);
-    FUZZ_EXPECT(ld_recover(&r, store, path, snapshot, true, NULL, why) == LD_STORE_OK);
+    FUZZ_EXPECT(ld_store_open(&store, path, true, &why) == LD_STORE_OK);
+    FUZZ_EXPECT(ld_recover(&r, store, path, snapshot, true, NULL, &why) == LD_STORE_OK);
     FUZZ_EXPECT(kb_engine_digest(r.engine) == digest && !r.is_snapshot_refused);
     kb_engine_free(r.engine);
     ld_store_close(store);

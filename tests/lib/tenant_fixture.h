@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "kbt.h"
 #include "base/log.h"
 #include "base/metrics.h"
@@ -72,9 +73,9 @@ static inline void fixture_world(struct fixture *f)
 
 static inline void fixture_start(struct fixture *f)
 {
-    char why[512] = "";
+    struct ld_message why = {""};
 
-    ck_assert_msg(ld_tenant_open(&f->t, &f->world, "t", &f->settings, why) == 0, "%s", why);
+    ck_assert_msg(ld_tenant_open(&f->t, &f->world, "t", &f->settings, &why) == 0, "%s", why.text);
 }
 
 static inline void fixture_open(struct fixture *f, const char *configuration)

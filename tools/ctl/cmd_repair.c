@@ -35,20 +35,20 @@ static int ask(const struct lc_session *s, const char *name, const struct ld_rep
 
 static int repair_files(const char *data_dir, const char *name, const struct ld_repair *wanted)
 {
-    char why[512];
+    struct ld_message why;
     struct ld_problem p;
     int fd;
     if (!ld_folder_has(data_dir, name))
         return lc_fail("%s: the folder has no such tenant", name);
-    if (ld_folder_open(data_dir, &fd, why) != 0)
-        return lc_fail("%s", why);
+    if (ld_folder_open(data_dir, &fd, &why) != 0)
+        return lc_fail("%s", why.text);
     ld_log_set_level(LD_LOG_ERROR);
     ld_problem_init(&p);
-    const int rc = ld_repair(data_dir, name, wanted, NULL, why, &p);
+    const int rc = ld_repair(data_dir, name, wanted, NULL, &why, &p);
     if (rc != 0)
         lc_fail("%s: %s", name, p.detail);
     else
-        printf("%s: %s%s%s\n", name, actions[wanted->action], why[0] != '\0' ? ": " : "", why);
+        printf("%s: %s%s%s\n", name, actions[wanted->action], why.text[0] != '\0' ? ": " : "", why.text);
     close(fd);
     return rc == 0 ? 0 : 1;
 }

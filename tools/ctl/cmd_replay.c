@@ -26,7 +26,8 @@ static const char *const quantile_names[] = {"p50", "p90", "p99", "p99.9", "max"
 /* p50 to max: what the table has columns for */
 #define N_QUANTILES (sizeof quantiles / sizeof quantiles[0])
 
-/* Operations that did not happen have none. Quantiles are within 0.4 % of a measured value (histogram.h). */
+/* One row of the table; operations that did not happen have none. Quantiles are within 0.4 % of a measured value, the
+ * maximum is exact (histogram.h). */
 static void print_latency(const char *what, const struct lc_histogram *h)
 {
     if (h->count == 0)
@@ -75,7 +76,8 @@ static void json_latency(struct lc_text *t, const char *what, const struct lc_hi
     lc_text_printf(t, ",\"mean_ms\":%.6f}", lc_histogram_mean(h) * 1e-6);
 }
 
-/* Unrounded. For benchmarks (tests/bench/commit.py) and scripts, which rely on the names of the fields. */
+/* The same numbers as the report, unrounded. For benchmarks (tests/bench/commit.py) and scripts; field names are part
+ * of what they rely on. */
 static void print_json(const struct lc_replay_options *o, const struct lc_source *src, const struct lc_replay_result *r)
 {
     struct lc_text t = {0};
@@ -131,7 +133,8 @@ static int open_source(struct lc_session *s, const struct what *what, struct lc_
     return -1;
 }
 
-/* A faulty line ends the replay, but what was measured until then is still reported. */
+/* A faulty line ends the replay, but what was measured until then is still reported. A NULL `ids` leaves the naming of
+ * decisions to the server. */
 static int replay_file(struct lc_session *s, const struct lc_replay_options *o, const struct what *what)
 {
     struct lc_source src;

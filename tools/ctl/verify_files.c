@@ -59,7 +59,8 @@ static void print_finding(const struct lc_session *s, const struct finding *f)
 }
 
 /* The digest of what a start would make of the log and this snapshot ("": none). 0, or LD_STORE_* with why. */
-static int recover(struct finding *f, struct ld_store *store, const char *path, const char *snapshot, char *why)
+static int recover(struct finding *f, struct ld_store *store, const char *path, const char *snapshot,
+                   struct ld_message *why)
 {
     struct ld_recovered r = {0};
     int rc = ld_recover(&r, store, path, snapshot, false, NULL, why);
@@ -82,19 +83,20 @@ static int recover(struct finding *f, struct ld_store *store, const char *path, 
 /* 0 when equal; 1 when not, or when the tenant cannot be read, which is told. */
 static int verify_tenant(const struct lc_session *s, const char *data_dir, const char *name)
 {
-    char path[LD_PATH_MAX], snapshot[LD_PATH_MAX], why[512] = "the path is too long";
+    char path[LD_PATH_MAX], snapshot[LD_PATH_MAX];
+    struct ld_message why = {"the path is too long"};
     struct finding f = {.name = name};
     struct ld_store *store = NULL;
     int rc = LD_STORE_IO;
     if (ld_folder_path(data_dir, name, ".db", path) == 0 && ld_folder_path(data_dir, name, ".snapshot", snapshot) == 0)
-        rc = ld_store_open_readonly(&store, path, why);
+        rc = ld_store_open_readonly(&store, path, &why);
     if (rc == LD_STORE_OK)
-        rc = recover(&f, store, path, snapshot, why);
+        rc = recover(&f, store, path, snapshot, &why);
     if (rc == LD_STORE_OK)
-        rc = recover(&f, store, path, "", why);
+        rc = recover(&f, store, path, "", &why);
     ld_store_close(store);
     if (rc != LD_STORE_OK)
-        return lc_fail("%s", why);
+        return lc_fail("%s", why.text);
     f.is_equal = f.digest == f.folded && !f.is_refused;
     print_finding(s, &f);
     return f.is_equal ? 0 : 1;
@@ -116,10 +118,10 @@ static int compare_names(const void *a, const void *b)
 int lc_verify_files(const struct lc_session *s, const char *data_dir, const char *name)
 {
     struct names all = {0};
-    char why[512];
+    struct ld_message why;
     int fd, status = 0;
-    if (ld_folder_open_readonly(data_dir, &fd, why) != 0)
-        return lc_fail("%s", why);
+    if (ld_folder_open_readonly(data_dir, &fd, &why) != 0)
+        return lc_fail("%s", why.text);
     ld_log_set_level(LD_LOG_ERROR); /* what a refused snapshot is worth, the line says */
     if (name != NULL) {
         add_name(&all, name);

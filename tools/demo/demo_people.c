@@ -81,7 +81,8 @@ struct files {
     struct lc_likes likes;
 };
 
-/* Options win over names found in the folder; 0 or 1 (printed). f must be zero before. */
+/* Options win over names found in the folder; 0 or 1 (printed). f must be zero before. `why` stays empty only on
+ * success; one line on standard error tells what is missing and which option names it. */
 static int read_files(const struct lc_demo_options *o, struct files *f)
 {
     char why[LC_WHY] = "";

@@ -97,7 +97,8 @@ static void connect(struct lc_town *town, size_t *cap)
     free(parent);
 }
 
-/* Every pair is tossed for by its own keyed number: O(n^2). */
+/* Every pair is tossed for by its own keyed number: O(n^2). The probabilities give each user the expected degrees of
+ * the header. */
 static void make_graph(struct lc_town *town)
 {
     size_t n = town->o.n_users, cap = 0;
@@ -117,7 +118,8 @@ static void make_graph(struct lc_town *town)
 
 /* --- arms and truth --------------------------------------------------------------------------------- */
 
-/* Normal vectors scaled to length 1 are uniform on the sphere. */
+/* Normal vectors scaled to length 1 are uniform on the sphere. Two arms are at most 2 apart, which is the scale that
+ * `lengthscale` is about. */
 static void make_features(struct lc_town *town)
 {
     size_t m = town->o.n_arms, d = town->o.dim;

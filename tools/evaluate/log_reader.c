@@ -95,9 +95,8 @@ static int open_file(struct lc_log *log)
 
 static void close_pass(struct lc_log *log)
 {
-    if (log->state != NULL)
+    if (log->state != NULL || log->file != NULL)
         log->ops->close(log);
-    free(log->state);
     log->state = NULL;
     if (log->file != NULL)
         fclose(log->file);
@@ -108,10 +107,7 @@ static int open_format(struct lc_log *log)
 {
     log->line = log->n_events = log->n_bad = 0;
     memset(log->skipped, 0, sizeof log->skipped);
-    if (open_file(log) != 0)
-        return -1;
-    log->state = lc_alloc(1, log->ops->state_bytes);
-    return log->ops->open(log);
+    return open_file(log) == 0 && log->ops->open(log) == 0 ? 0 : -1;
 }
 
 int lc_log_open(struct lc_log *log, const struct lc_log_reader_ops *ops, const struct lc_log_options *o)

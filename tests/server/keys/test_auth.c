@@ -10,7 +10,8 @@
 #include "kbt.h"
 #include "base/log.h"
 
-static char path[64], why[1024];
+static char path[64];
+static struct ld_message why;
 
 static void write_keys(const char *text)
 {
@@ -30,7 +31,7 @@ static struct ld_auth *open_keys(const char *text)
     struct ld_auth *a = NULL;
     ld_log_set_level(LD_LOG_ERROR);
     write_keys(text);
-    ck_assert_msg(ld_auth_open(&a, path, why) == 0, "%s", why);
+    ck_assert_msg(ld_auth_open(&a, path, &why) == 0, "%s", why.text);
     return a;
 }
 
@@ -106,12 +107,12 @@ START_TEST(files_without_a_usable_key_are_refused)
     ld_log_set_level(LD_LOG_ERROR);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_keys(bad[i].text);
-        ck_assert_int_eq(ld_auth_open(&a, path, why), -1);
-        ck_assert_msg(strstr(why, bad[i].said) != NULL && strstr(why, path) != NULL, "\"%s\"", why);
+        ck_assert_int_eq(ld_auth_open(&a, path, &why), -1);
+        ck_assert_msg(strstr(why.text, bad[i].said) != NULL && strstr(why.text, path) != NULL, "\"%s\"", why.text);
     }
     unlink(path);
-    ck_assert_int_eq(ld_auth_open(&a, "/nonexistent/keys", why), -1);
-    ck_assert_ptr_nonnull(strstr(why, "/nonexistent/keys"));
+    ck_assert_int_eq(ld_auth_open(&a, "/nonexistent/keys", &why), -1);
+    ck_assert_ptr_nonnull(strstr(why.text, "/nonexistent/keys"));
 }
 END_TEST
 
@@ -123,13 +124,13 @@ START_TEST(too_many_or_too_long_keys_are_refused)
     for (int i = 0; i < 65; i++)
         sprintf(text + strlen(text), "key-number-%04d-abcdef\n", i);
     write_keys(text);
-    ck_assert_int_eq(ld_auth_open(&a, path, why), -1);
-    ck_assert_ptr_nonnull(strstr(why, ":65: more than 64 keys"));
+    ck_assert_int_eq(ld_auth_open(&a, path, &why), -1);
+    ck_assert_ptr_nonnull(strstr(why.text, ":65: more than 64 keys"));
     memset(text, 'k', 257);
     strcpy(text + 257, "\n");
     write_keys(text);
-    ck_assert_int_eq(ld_auth_open(&a, path, why), -1);
-    ck_assert_ptr_nonnull(strstr(why, ":1: the key is longer"));
+    ck_assert_int_eq(ld_auth_open(&a, path, &why), -1);
+    ck_assert_ptr_nonnull(strstr(why.text, ":1: the key is longer"));
     unlink(path);
 }
 END_TEST
@@ -137,7 +138,7 @@ END_TEST
 START_TEST(without_a_file_nobody_has_such_a_key)
 {
     struct ld_auth *a;
-    ck_assert_int_eq(ld_auth_open(&a, "", why), 0);
+    ck_assert_int_eq(ld_auth_open(&a, "", &why), 0);
     ck_assert(!ld_auth_has_file(a) && !ld_auth_has_had_file(a));
     ck_assert(!ld_auth_allows(a, NULL));
     ck_assert(!ld_auth_allows(a, "Bearer x"));
@@ -152,7 +153,7 @@ END_TEST
 static int read_again(struct ld_auth *a)
 {
     struct ld_key_file *keys = NULL;
-    if (ld_auth_read(path, &keys, why) != 0)
+    if (ld_auth_read(path, &keys, &why) != 0)
         return -1;
     ld_auth_put(a, keys);
     return 0;

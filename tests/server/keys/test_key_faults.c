@@ -34,7 +34,7 @@ struct shelf {
 };
 
 static struct shelf live;
-static char why[1024];
+static struct ld_message why;
 
 static void make_dir(struct shelf *s)
 {
@@ -47,9 +47,9 @@ static int open_shelf(struct shelf *s)
 {
     s->keys = NULL;
     s->file = NULL;
-    if (ld_registry_open(&s->file, s->path, why) != LD_STORE_OK)
+    if (ld_registry_open(&s->file, s->path, &why) != LD_STORE_OK)
         return -1;
-    if (ld_keys_open(&s->keys, s->file, why) == 0)
+    if (ld_keys_open(&s->keys, s->file, &why) == 0)
         return 0;
     ld_registry_close(s->file);
     s->file = NULL;
@@ -139,7 +139,7 @@ static void check(const struct made *m, bool is_there, size_t n, const char *wha
 
     fault.kind = FAULT_NONE;
     copy_shelf(&image);
-    ck_assert_msg(open_shelf(&image) == 0, "%s at %zu: %s", what, at, why);
+    ck_assert_msg(open_shelf(&image) == 0, "%s at %zu: %s", what, at, why.text);
     ck_assert_msg(opens(&live, m) == is_there && count(&live, m->key.tenant) == n, "%s at %zu: in memory", what, at);
     ck_assert_msg(opens(&image, m) == is_there && count(&image, m->key.tenant) == n, "%s at %zu: in the file", what,
                   at);
@@ -157,7 +157,7 @@ static void start(void)
 {
     ld_log_set_level(LD_LOG_N);
     make_dir(&live);
-    ck_assert_msg(open_shelf(&live) == 0, "%s", why);
+    ck_assert_msg(open_shelf(&live) == 0, "%s", why.text);
     ck_assert_int_eq(ld_registry_add(live.file, "shop", T0), LD_STORE_OK);
     ck_assert_int_eq(create_key(&first, "shop"), 201);
     ck_assert_int_eq(create_key(&servers, ""), 201);
@@ -289,7 +289,7 @@ static bool open_under(enum fault_kind kind, size_t n, bool is_lasting)
     struct shelf image;
 
     copy_shelf(&image);
-    why[0] = '\0';
+    why.text[0] = '\0';
     fault_arm(kind, n, is_lasting);
     const int rc = open_shelf(&image);
     const bool has_failed = fault_disarm();
@@ -297,7 +297,7 @@ static bool open_under(enum fault_kind kind, size_t n, bool is_lasting)
         ck_assert_msg(opens(&image, &first) && opens(&image, &servers), "%s at %zu", fault_names[kind], n);
         close_shelf(&image);
     } else
-        ck_assert_msg(strstr(why, "registry.db") != NULL, "%s at %zu: \"%s\"", fault_names[kind], n, why);
+        ck_assert_msg(strstr(why.text, "registry.db") != NULL, "%s at %zu: \"%s\"", fault_names[kind], n, why.text);
     ck_assert_int_eq(open_shelf(&image), 0);
     ck_assert(opens(&image, &first) && opens(&image, &servers));
     close_shelf(&image);

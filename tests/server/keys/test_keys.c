@@ -18,14 +18,15 @@
 
 #define T0 1700000000000
 
-static char dir[64], path[96], why[1024];
+static char dir[64], path[96];
+static struct ld_message why;
 static struct ld_registry_file *file;
 static struct ld_keys *keys;
 
 static void open_all(void)
 {
-    ck_assert_msg(ld_registry_open(&file, path, why) == LD_STORE_OK, "%s", why);
-    ck_assert_msg(ld_keys_open(&keys, file, why) == 0, "%s", why);
+    ck_assert_msg(ld_registry_open(&file, path, &why) == LD_STORE_OK, "%s", why.text);
+    ck_assert_msg(ld_keys_open(&keys, file, &why) == 0, "%s", why.text);
 }
 
 static void close_all(void)

@@ -16,7 +16,8 @@
 #include "store/sqlite_util.h"
 #include "store/store.h"
 
-static char folder[64], path[128], why[512];
+static char folder[64], path[128];
+static struct ld_message why;
 
 static void begin(void)
 {
@@ -48,10 +49,10 @@ static void sql(const char *text)
 static void make_log(uint64_t n)
 {
     struct ld_store *s = NULL;
-    ck_assert_msg(ld_store_open(&s, path, false, why) == LD_STORE_OK, "%s", why);
+    ck_assert_msg(ld_store_open(&s, path, false, &why) == LD_STORE_OK, "%s", why.text);
     for (uint64_t seq = 1; seq <= n; seq++) {
         const struct ld_row row = {.seq = seq, .type = 6, .text = "{}", .n_text = 2};
-        ck_assert_int_eq(ld_store_append(s, &row, 1, why), LD_STORE_OK);
+        ck_assert_int_eq(ld_store_append(s, &row, 1, &why), LD_STORE_OK);
     }
     ld_store_close(s);
 }
@@ -70,18 +71,18 @@ START_TEST(nothing_in_a_file_runs_by_itself)
     begin();
     sql("CREATE TABLE t (x); CREATE VIEW v AS SELECT 1 AS x;"
         "CREATE TRIGGER g AFTER INSERT ON t BEGIN DELETE FROM t; END");
-    ck_assert_int_eq(ld_sql_connect(&db, path, SQLITE_OPEN_READWRITE, NULL, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_sql_connect(&db, path, SQLITE_OPEN_READWRITE, NULL, &why), LD_STORE_OK);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int value = -1;
         ck_assert_int_eq(sqlite3_db_config(db, rows[i].option, -1, &value), SQLITE_OK);
         ck_assert_int_eq(value, rows[i].value);
     }
-    ck_assert_int_eq(ld_sql_exec(db, "INSERT INTO t VALUES (1)", why), LD_STORE_OK);
-    ck_assert_int_eq(ld_sql_int(db, "SELECT count(*) FROM t", &n, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_sql_exec(db, "INSERT INTO t VALUES (1)", &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_sql_int(db, "SELECT count(*) FROM t", &n, &why), LD_STORE_OK);
     ck_assert_int_eq(n, 1);
-    ck_assert_int_ne(ld_sql_int(db, "SELECT x FROM v", &n, why), LD_STORE_OK);
+    ck_assert_int_ne(ld_sql_int(db, "SELECT x FROM v", &n, &why), LD_STORE_OK);
     (void)ld_sql_exec(db, "PRAGMA writable_schema = ON", NULL);
-    ck_assert_int_ne(ld_sql_exec(db, "DELETE FROM sqlite_schema", why), LD_STORE_OK);
+    ck_assert_int_ne(ld_sql_exec(db, "DELETE FROM sqlite_schema", &why), LD_STORE_OK);
     (void)sqlite3_close(db);
     finish();
 }
@@ -117,8 +118,8 @@ START_TEST(a_stop_ends_whatever_is_asked_of_a_file)
         struct ld_store *s = NULL;
         n_asked = 0;
         n_rows = 0;
-        rc = ld_store_open_with(&s, path, &care, why);
-        ck_assert(rc != LD_STORE_STOPPED || strstr(why, "stopping") != NULL);
+        rc = ld_store_open_with(&s, path, &care, &why);
+        ck_assert(rc != LD_STORE_STOPPED || strstr(why.text, "stopping") != NULL);
         if (rc == LD_STORE_OK)
             rc = ld_store_read(s, 0, SIZE_MAX, count_row, &n_rows);
         ld_store_close(s);
@@ -126,7 +127,7 @@ START_TEST(a_stop_ends_whatever_is_asked_of_a_file)
         ck_assert(n == n_after && memcmp(before, after, n) == 0);
         free(after);
     }
-    ck_assert_msg(rc == LD_STORE_OK, "%d %s", rc, why);
+    ck_assert_msg(rc == LD_STORE_OK, "%d %s", rc, why.text);
     ck_assert_int_eq(n_rows, 3000);
     ck_assert_int_gt(n_patience, 20);
     free(before);
@@ -144,7 +145,7 @@ START_TEST(a_stop_does_not_end_what_a_tenant_of_ours_does)
     make_log(3000);
     n_asked = 0;
     n_patience = 1 << 30;
-    ck_assert_int_eq(ld_store_open_with(&s, path, &care, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_open_with(&s, path, &care, &why), LD_STORE_OK);
     ck_assert_int_gt(n_asked, 0);
     n_patience = 0;
     ck_assert_int_eq(ld_store_read(s, 0, SIZE_MAX, count_row, &n_rows), LD_STORE_OK);
@@ -169,10 +170,10 @@ START_TEST(a_schema_is_held_to_that_of_its_version)
             sql(text);
             if (is_spoiled)
                 sql("CREATE TRIGGER sneaky AFTER INSERT ON events BEGIN DELETE FROM events; END");
-            const int rc = ld_store_open(&s, path, false, why);
-            ck_assert_msg(rc == (is_spoiled ? LD_STORE_CORRUPT : LD_STORE_OK), "%d: %d %s", last, rc, why);
+            const int rc = ld_store_open(&s, path, false, &why);
+            ck_assert_msg(rc == (is_spoiled ? LD_STORE_CORRUPT : LD_STORE_OK), "%d: %d %s", last, rc, why.text);
             (void)snprintf(text, sizeof text, "version %d: found trigger \"sneaky\" on \"events\"", last);
-            ck_assert_msg(!is_spoiled || strstr(why, text) != NULL, "%s", why);
+            ck_assert_msg(!is_spoiled || strstr(why.text, text) != NULL, "%s", why.text);
             ld_store_close(s);
             finish();
         }
@@ -198,9 +199,9 @@ START_TEST(files_are_their_owners_alone_whatever_the_umask_is)
     char name[160];
     begin();
     (void)snprintf(name, sizeof name, "%s.snapshot", path);
-    ck_assert_int_eq(ld_store_open(&s, path, false, why), LD_STORE_OK);
-    ck_assert_int_eq(ld_store_append(s, &row, 1, why), LD_STORE_OK);
-    ck_assert_int_eq(ld_snapshot_write(name, 1, "body", 4, why), 0);
+    ck_assert_int_eq(ld_store_open(&s, path, false, &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_append(s, &row, 1, &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_snapshot_write(name, 1, "body", 4, &why), 0);
     for (int is_again = 0; is_again <= 1; is_again++) {
         ck_assert_uint_eq(mode_of(""), 0600);
         ck_assert_uint_eq(mode_of("-wal"), 0600);
@@ -209,7 +210,7 @@ START_TEST(files_are_their_owners_alone_whatever_the_umask_is)
         ld_store_close(s);
         s = NULL;
         ck_assert_int_eq(chmod(path, 0644), 0);
-        ck_assert_int_eq(ld_store_open(&s, path, false, why), LD_STORE_OK);
+        ck_assert_int_eq(ld_store_open(&s, path, false, &why), LD_STORE_OK);
         uint64_t last, last_reset;
         ck_assert_int_eq(ld_store_tip(s, &last, &last_reset), LD_STORE_OK);
     }

@@ -22,7 +22,7 @@ static const struct ld_migration list[] = {
 };
 
 static char path[64];
-static char why[512];
+static struct ld_message why;
 
 static void make_path(void)
 {
@@ -51,20 +51,20 @@ static sqlite3 *open_db(void)
 static int64_t value(sqlite3 *db, const char *sql)
 {
     int64_t x = -1;
-    ck_assert_msg(ld_sql_int(db, sql, &x, why) == LD_STORE_OK, "%s: %s", sql, why);
+    ck_assert_msg(ld_sql_int(db, sql, &x, &why) == LD_STORE_OK, "%s: %s", sql, why.text);
     return x;
 }
 
 static int inspect(int last_version, int *exists)
 {
-    return ld_migrate_inspect(path, last_version, ID, exists, why);
+    return ld_migrate_inspect(path, last_version, ID, exists, &why);
 }
 
 START_TEST(a_new_file_gets_every_migration_in_order)
 {
     int exists;
     sqlite3 *db = open_db();
-    ck_assert_int_eq(ld_migrate(db, list, 3, ID, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_migrate(db, list, 3, ID, &why), LD_STORE_OK);
     ck_assert_int_eq(value(db, "PRAGMA user_version"), 3);
     ck_assert_int_eq(value(db, "PRAGMA application_id"), ID);
     ck_assert_int_eq(value(db, "SELECT y FROM one"), 8);
@@ -85,7 +85,7 @@ static bool migrate_and_die(int n)
     if (pid == 0) {
         (void)snprintf(point, sizeof point, "mid_migration:%d", n);
         (void)setenv("LAPLACED_FAILPOINT", point, 1);
-        _exit(ld_migrate(open_db(), list, 3, ID, why) == LD_STORE_OK ? 0 : 1);
+        _exit(ld_migrate(open_db(), list, 3, ID, &why) == LD_STORE_OK ? 0 : 1);
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
@@ -98,7 +98,7 @@ START_TEST(a_death_between_statements_leaves_a_version_whole)
     for (int from = 1; from <= 2; from++)
         for (int n = 1, has_died = 1; has_died; n++) {
             sqlite3 *db = open_db();
-            ck_assert_int_eq(ld_migrate(db, list, from, ID, why), LD_STORE_OK);
+            ck_assert_int_eq(ld_migrate(db, list, from, ID, &why), LD_STORE_OK);
             (void)sqlite3_close(db);
             has_died = migrate_and_die(n);
             db = open_db();
@@ -106,7 +106,7 @@ START_TEST(a_death_between_statements_leaves_a_version_whole)
             ck_assert_int_ge(version, from);
             ck_assert_int_le(version, has_died ? 2 : 3);
             ck_assert_int_eq(value(db, "SELECT count(*) FROM sqlite_schema"), version < 3 ? 1 : 2);
-            ck_assert_int_eq(ld_migrate(db, list, 3, ID, why), LD_STORE_OK);
+            ck_assert_int_eq(ld_migrate(db, list, 3, ID, &why), LD_STORE_OK);
             ck_assert_int_eq(value(db, "SELECT y FROM one"), 8);
             (void)sqlite3_close(db);
             remove_path();
@@ -119,9 +119,9 @@ START_TEST(an_older_file_gets_what_it_lacks)
 {
     for (int from = 1; from <= 3; from++) {
         sqlite3 *db = open_db();
-        ck_assert_int_eq(ld_migrate(db, list, from, ID, why), LD_STORE_OK);
+        ck_assert_int_eq(ld_migrate(db, list, from, ID, &why), LD_STORE_OK);
         ck_assert_int_eq(value(db, "PRAGMA user_version"), from);
-        ck_assert_int_eq(ld_migrate(db, list, 3, ID, why), LD_STORE_OK);
+        ck_assert_int_eq(ld_migrate(db, list, 3, ID, &why), LD_STORE_OK);
         ck_assert_int_eq(value(db, "PRAGMA user_version"), 3);
         ck_assert_int_eq(value(db, "SELECT count(*) FROM one"), 1);
         ck_assert_int_eq(value(db, "SELECT y FROM one"), 8);
@@ -134,9 +134,9 @@ END_TEST
 START_TEST(migrating_again_changes_nothing)
 {
     sqlite3 *db = open_db();
-    ck_assert_int_eq(ld_migrate(db, list, 3, ID, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_migrate(db, list, 3, ID, &why), LD_STORE_OK);
     int64_t changes = value(db, "PRAGMA data_version"), total = sqlite3_total_changes(db);
-    ck_assert_int_eq(ld_migrate(db, list, 3, ID, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_migrate(db, list, 3, ID, &why), LD_STORE_OK);
     ck_assert_int_eq(value(db, "PRAGMA data_version"), changes);
     ck_assert_int_eq(sqlite3_total_changes(db), total);
     (void)sqlite3_close(db);
@@ -148,12 +148,12 @@ START_TEST(a_migration_that_fails_leaves_the_version_before_it)
     const struct ld_migration broken[] = {
         list[0], {2, "CREATE TABLE two (x); INSERT INTO nowhere VALUES (1)"}, {3, list[2].sql}};
     sqlite3 *db = open_db();
-    ck_assert_int_ne(ld_migrate(db, broken, 3, ID, why), LD_STORE_OK);
-    ck_assert_ptr_nonnull(strstr(why, "nowhere"));
+    ck_assert_int_ne(ld_migrate(db, broken, 3, ID, &why), LD_STORE_OK);
+    ck_assert_ptr_nonnull(strstr(why.text, "nowhere"));
     ck_assert_int_eq(value(db, "PRAGMA user_version"), 1);
     ck_assert_int_eq(value(db, "SELECT count(*) FROM sqlite_schema WHERE name IN ('two', 'three')"), 0);
     ck_assert_int_eq(sqlite3_get_autocommit(db), 1);
-    ck_assert_int_eq(ld_migrate(db, list, 3, ID, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_migrate(db, list, 3, ID, &why), LD_STORE_OK);
     ck_assert_int_eq(value(db, "SELECT y FROM one"), 8);
     (void)sqlite3_close(db);
 }
@@ -163,12 +163,12 @@ START_TEST(a_newer_version_is_refused_by_both)
 {
     int exists;
     sqlite3 *db = open_db();
-    ck_assert_int_eq(ld_migrate(db, list, 3, ID, why), LD_STORE_OK);
-    ck_assert_int_eq(ld_migrate(db, list, 2, ID, why), LD_STORE_NEWER);
+    ck_assert_int_eq(ld_migrate(db, list, 3, ID, &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_migrate(db, list, 2, ID, &why), LD_STORE_NEWER);
     ck_assert_int_eq(value(db, "PRAGMA user_version"), 3);
     (void)sqlite3_close(db);
     ck_assert_int_eq(inspect(2, &exists), LD_STORE_NEWER);
-    ck_assert_ptr_nonnull(strstr(why, path));
+    ck_assert_ptr_nonnull(strstr(why.text, path));
 }
 END_TEST
 
@@ -188,7 +188,7 @@ START_TEST(inspecting_tells_absent_empty_foreign_and_other_kinds_apart)
     ck_assert_int_eq(inspect(3, &exists), LD_STORE_FOREIGN);
     (void)unlink(path);
     sqlite3 *db = open_db();
-    ck_assert_int_eq(ld_migrate(db, list, 3, ID + 1, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_migrate(db, list, 3, ID + 1, &why), LD_STORE_OK);
     (void)sqlite3_close(db);
     ck_assert_int_eq(inspect(3, &exists), LD_STORE_FOREIGN);
 }

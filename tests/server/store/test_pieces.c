@@ -16,12 +16,12 @@
 #include "store/store.h"
 
 static char folder[64], path[128], copy[128];
-static char why[512];
+static struct ld_message why;
 static struct ld_store *s;
 
 static void open_store(void)
 {
-    ck_assert_msg(ld_store_open(&s, path, false, why) == LD_STORE_OK, "%s", why);
+    ck_assert_msg(ld_store_open(&s, path, false, &why) == LD_STORE_OK, "%s", why.text);
 }
 
 static void begin(void)
@@ -58,13 +58,13 @@ static void append(uint64_t seq, const char *text, uint64_t line)
 {
     const struct ld_row row = {
         .seq = seq, .type = KB_EV_GRAPH, .reward = (double)NAN, .text = text, .n_text = strlen(text), .line = line};
-    ck_assert_msg(ld_store_append(s, &row, 1, why) == LD_STORE_OK, "%s", why);
+    ck_assert_msg(ld_store_append(s, &row, 1, &why) == LD_STORE_OK, "%s", why.text);
 }
 
 static uint64_t put(const char *piece)
 {
     uint64_t line = 0;
-    ck_assert_msg(ld_store_put_piece(s, piece, strlen(piece), &line, why) == LD_STORE_OK, "%s", why);
+    ck_assert_msg(ld_store_put_piece(s, piece, strlen(piece), &line, &why) == LD_STORE_OK, "%s", why.text);
     return line;
 }
 
@@ -90,7 +90,7 @@ static void assert_trimmed(int64_t n_pieces)
 {
     bool has = true;
     while (has)
-        ck_assert_msg(ld_store_trim(s, &has, why) == LD_STORE_OK, "%s", why);
+        ck_assert_msg(ld_store_trim(s, &has, &why) == LD_STORE_OK, "%s", why.text);
     ck_assert_int_eq(ld_store_has_leftovers(s, &has), LD_STORE_OK);
     ck_assert(!has);
     ck_assert_int_eq(number("SELECT count(*) FROM pieces"), n_pieces);
@@ -142,7 +142,7 @@ START_TEST(a_copy_has_long_lines_and_what_was_begun_is_trimmed_there)
     all[0] = '\0';
     ck_assert_int_eq(ld_store_view_read(v, note, NULL), LD_STORE_OK);
     ck_assert_str_eq(all, "one line|");
-    ck_assert_int_eq(ld_store_view_copy(v, copy, never_over, NULL, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_view_copy(v, copy, never_over, NULL, &why), LD_STORE_OK);
     ld_store_view_close(v);
     ld_store_close(s);
     ck_assert_int_eq(rename(copy, path), 0);
@@ -187,13 +187,13 @@ START_TEST(a_line_that_is_rewritten_or_compacted_leaves_no_pieces)
     append(2, "kept ", put("line"));
     ld_store_end_pieces(s);
     struct ld_rewrite rewrite = {.seq = 1, .type = KB_EV_GRAPH, .text = (char[]){"clean"}, .n_text = 5};
-    ck_assert_msg(ld_store_rewrite(s, &rewrite, 1, &reset, why) == LD_STORE_OK, "%s", why);
+    ck_assert_msg(ld_store_rewrite(s, &rewrite, 1, &reset, &why) == LD_STORE_OK, "%s", why.text);
     assert_log("clean|kept line|reset|");
     assert_trimmed(2);
     const struct ld_row summary = {
         .seq = 2, .type = KB_EV_SUMMARY, .reward = (double)NAN, .text = "summary", .n_text = 7};
-    ck_assert_int_eq(ld_store_stage_summary(s, &summary, 1, why), LD_STORE_OK);
-    ck_assert_int_eq(ld_store_start_behind(s, 2, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_stage_summary(s, &summary, 1, &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_start_behind(s, 2, &why), LD_STORE_OK);
     assert_trimmed(0);
     assert_log("summary|reset|");
     finish();

@@ -15,7 +15,7 @@
 #include "kbt_files.h"
 
 static char folder[64], path[128];
-static char why[512];
+static struct ld_message why;
 
 static void make_folder(void)
 {
@@ -44,7 +44,7 @@ static int read_and_forget(void)
     uint64_t seq;
     void *body = NULL;
     size_t n;
-    int rc = ld_snapshot_read(path, &seq, &body, &n, why);
+    int rc = ld_snapshot_read(path, &seq, &body, &n, &why);
     if (rc == 0)
         free(body);
     return rc;
@@ -60,8 +60,8 @@ START_TEST(what_was_written_is_read)
         size_t n = 0;
         for (size_t k = 0; k < sizes[i]; k++)
             body[k] = (unsigned char)kb_rng_bits(i, KB_STREAM_SIMULATION, k);
-        ck_assert_int_eq(ld_snapshot_write(path, UINT64_MAX - i, body, sizes[i], why), 0);
-        ck_assert_int_eq(ld_snapshot_read(path, &seq, &back, &n, why), 0);
+        ck_assert_int_eq(ld_snapshot_write(path, UINT64_MAX - i, body, sizes[i], &why), 0);
+        ck_assert_int_eq(ld_snapshot_read(path, &seq, &back, &n, &why), 0);
         ck_assert(seq == UINT64_MAX - i && n == sizes[i] && memcmp(body, back, n) == 0);
         free(back);
         free(body);
@@ -79,7 +79,7 @@ START_TEST(every_changed_byte_is_detected)
 {
     static const unsigned char changes[] = {1, 2, 4, 8, 16, 32, 64, 128, 255};
     size_t n;
-    ck_assert_int_eq(ld_snapshot_write(path, 12, "the engine's state, as it were", 30, why), 0);
+    ck_assert_int_eq(ld_snapshot_write(path, 12, "the engine's state, as it were", 30, &why), 0);
     unsigned char *good = kbt_read_file(path, &n);
     ck_assert_uint_eq(n, 78);
     for (size_t i = 0; i < n; i++) {
@@ -87,7 +87,7 @@ START_TEST(every_changed_byte_is_detected)
             good[i] ^= changes[k];
             write_bytes(good, n);
             ck_assert_msg(read_and_forget() == -1, "byte %zu", i);
-            ck_assert_ptr_nonnull(strstr(why, path));
+            ck_assert_ptr_nonnull(strstr(why.text, path));
             good[i] ^= changes[k];
         }
     }
@@ -100,7 +100,7 @@ END_TEST
 START_TEST(every_other_length_is_detected)
 {
     size_t n;
-    ck_assert_int_eq(ld_snapshot_write(path, 12, "0123456789", 10, why), 0);
+    ck_assert_int_eq(ld_snapshot_write(path, 12, "0123456789", 10, &why), 0);
     unsigned char *good = kbt_read_file(path, &n);
     for (size_t cut = 0; cut < n; cut++) {
         write_bytes(good, cut);
@@ -129,12 +129,12 @@ START_TEST(a_failed_write_leaves_the_old_snapshot)
     uint64_t seq = 0;
     void *body = NULL;
     size_t n = 0;
-    ck_assert_int_eq(ld_snapshot_write(path, 3, "old", 3, why), 0);
+    ck_assert_int_eq(ld_snapshot_write(path, 3, "old", 3, &why), 0);
     (void)signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    ck_assert_int_eq(ld_snapshot_write(path, 4, big, 1 << 20, why), -1);
-    ck_assert_uint_gt(strlen(why), strlen(path));
-    ck_assert_int_eq(ld_snapshot_read(path, &seq, &body, &n, why), 0);
+    ck_assert_int_eq(ld_snapshot_write(path, 4, big, 1 << 20, &why), -1);
+    ck_assert_uint_gt(strlen(why.text), strlen(path));
+    ck_assert_int_eq(ld_snapshot_read(path, &seq, &body, &n, &why), 0);
     ck_assert(seq == 3 && n == 3 && memcmp(body, "old", 3) == 0);
     free(body);
     free(big);
@@ -148,7 +148,7 @@ START_TEST(the_header_is_as_documented)
                                            0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, 3, 0, 0, 0, 0,  0, 0, 0};
     static const unsigned char fnv_abc[8] = {0x4b, 0x57, 0x41, 0x05, 0x19, 0xa2, 0x1f, 0xe7}; /* of "abc" */
     size_t n;
-    ck_assert_int_eq(ld_snapshot_write(path, 0x0102030405060708u, "abc", 3, why), 0);
+    ck_assert_int_eq(ld_snapshot_write(path, 0x0102030405060708u, "abc", 3, &why), 0);
     unsigned char *bytes = kbt_read_file(path, &n);
     ck_assert_uint_eq(n, 51);
     ck_assert_mem_eq(bytes, want, sizeof want);

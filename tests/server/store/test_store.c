@@ -19,7 +19,7 @@
 #include "kbt_files.h"
 
 static char folder[64], path[128];
-static char why[512];
+static struct ld_message why;
 
 static void make_folder(void)
 {
@@ -42,8 +42,8 @@ static void remove_folder(void)
 static struct ld_store *open_store(void)
 {
     struct ld_store *s = NULL;
-    int rc = ld_store_open(&s, path, false, why);
-    ck_assert_msg(rc == LD_STORE_OK, "%d %s", rc, why);
+    int rc = ld_store_open(&s, path, false, &why);
+    ck_assert_msg(rc == LD_STORE_OK, "%d %s", rc, why.text);
     return s;
 }
 
@@ -80,7 +80,7 @@ static int append(struct ld_store *s, uint64_t from, size_t n)
     struct ld_row *rows = calloc(n + 1, sizeof *rows);
     for (size_t i = 0; i < n; i++)
         rows[i] = make_row(from + i, &texts[i]);
-    int rc = ld_store_append(s, rows, n, why);
+    int rc = ld_store_append(s, rows, n, &why);
     free(rows);
     free(texts);
     return rc;
@@ -132,7 +132,7 @@ START_TEST(what_is_appended_is_read_in_order)
     uint64_t seq = 1;
     static const size_t batches[] = {1, 7, 64, 1, 300, 8, 9, 15, 16, 17};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        ck_assert_msg(append(s, seq, batches[i]) == LD_STORE_OK, "%s", why);
+        ck_assert_msg(append(s, seq, batches[i]) == LD_STORE_OK, "%s", why.text);
         seq += batches[i];
         assert_log(s, seq - 1);
     }
@@ -212,7 +212,7 @@ START_TEST(a_reset_is_found_wherever_it_stands_in_a_batch)
             rows[i] = make_row(++seq, &texts[i]);
             rows[i].is_reset = i == at;
         }
-        ck_assert_int_eq(ld_store_append(s, rows, 19, why), LD_STORE_OK);
+        ck_assert_int_eq(ld_store_append(s, rows, 19, &why), LD_STORE_OK);
         ck_assert_int_eq(ld_store_tip(s, &tip, &reset), LD_STORE_OK);
         ck_assert_uint_eq(tip, seq);
         ck_assert_uint_eq(reset, seq - 18 + at);
@@ -238,7 +238,7 @@ START_TEST(tip_knows_the_last_reset_and_the_last_configuration)
     ck_assert(last == 0 && reset == 0);
     ck_assert_int_eq(ld_store_last_configured(s, check_row, &r), LD_STORE_OK);
     ck_assert_uint_eq(r.n, 0);
-    ck_assert_int_eq(ld_store_append(s, rows, 4, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_append(s, rows, 4, &why), LD_STORE_OK);
     ck_assert_int_eq(ld_store_tip(s, &last, &reset), LD_STORE_OK);
     ck_assert(last == 4 && reset == 2);
     ld_store_close(s);
@@ -270,7 +270,7 @@ static void append_lines(struct ld_store *s, const struct line *lines, size_t n)
                              .text = lines[i].text != NULL ? lines[i].text : "{}",
                              .answer = lines[i].answer};
         row.n_text = strlen(row.text);
-        ck_assert_msg(ld_store_append(s, &row, 1, why) == LD_STORE_OK, "%s", why);
+        ck_assert_msg(ld_store_append(s, &row, 1, &why) == LD_STORE_OK, "%s", why.text);
     }
 }
 
@@ -459,7 +459,7 @@ START_TEST(a_batch_that_does_not_fit_on_the_disk_leaves_nothing)
     for (rlim_t extra = 0; extra < 40000; extra += 2777) {
         limit_file_size((rlim_t)used + extra);
         ck_assert_int_eq(append(s, 21, 60), LD_STORE_IO);
-        ck_assert_ptr_nonnull(strstr(why, path));
+        ck_assert_ptr_nonnull(strstr(why.text, path));
         limit_file_size(RLIM_INFINITY);
         assert_log(s, 20);
     }
@@ -483,7 +483,7 @@ static void run_and_kill(void (*fn)(struct ld_store *s))
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         struct ld_store *s = NULL;
-        if (ld_store_open(&s, path, false, why) == LD_STORE_OK)
+        if (ld_store_open(&s, path, false, &why) == LD_STORE_OK)
             fn(s);
         (void)kill(getpid(), SIGKILL);
     }
@@ -565,9 +565,9 @@ static void assert_refused(int want)
     size_t n, n_after;
     unsigned char *before = kbt_read_file(path, &n);
     struct ld_store *s = NULL;
-    int rc = ld_store_open(&s, path, false, why);
-    ck_assert_msg(rc == want, "%d: %s", rc, rc != 0 ? why : "opened");
-    ck_assert_msg(strstr(why, path) != NULL, "%s", why);
+    int rc = ld_store_open(&s, path, false, &why);
+    ck_assert_msg(rc == want, "%d: %s", rc, rc != 0 ? why.text : "opened");
+    ck_assert_msg(strstr(why.text, path) != NULL, "%s", why.text);
     unsigned char *after = kbt_read_file(path, &n_after);
     ck_assert_uint_eq(n, n_after);
     ck_assert_mem_eq(before, after, n);
@@ -640,8 +640,8 @@ START_TEST(a_newer_schema_in_the_wal_is_refused)
     unsigned char *bytes = kbt_read_file(path, &n);
     ck_assert_int_eq(bytes[63], 3); /* the header of the file does not know yet */
     ck_assert_int_eq(stat(wal, &before), 0);
-    ck_assert_int_eq(ld_store_open(&s, path, false, why), LD_STORE_NEWER);
-    ck_assert_ptr_nonnull(strstr(why, path));
+    ck_assert_int_eq(ld_store_open(&s, path, false, &why), LD_STORE_NEWER);
+    ck_assert_ptr_nonnull(strstr(why.text, path));
     unsigned char *bytes_after = kbt_read_file(path, &n_after);
     ck_assert_uint_eq(n, n_after);
     ck_assert_mem_eq(bytes, bytes_after, n);
@@ -684,11 +684,11 @@ START_TEST(a_page_of_garbage_is_refused_or_harmless)
                 bad[page * 4096 + i] = (unsigned char)kb_rng_bits(page, KB_STREAM_SIMULATION, i);
         kbt_write_file(path, bad, n);
         struct ld_store *s = NULL;
-        int rc = ld_store_open(&s, path, false, why);
+        int rc = ld_store_open(&s, path, false, &why);
         if (rc == LD_STORE_OK) {
             ld_store_close(s);
         } else {
-            ck_assert_msg(rc == LD_STORE_CORRUPT, "page %zu: %d %s", page, rc, why);
+            ck_assert_msg(rc == LD_STORE_CORRUPT, "page %zu: %d %s", page, rc, why.text);
             assert_refused(LD_STORE_CORRUPT);
             n_refused++;
         }
@@ -704,7 +704,7 @@ START_TEST(a_gap_in_the_log_is_refused)
     make_store(10);
     sql("DELETE FROM events WHERE seq = 4");
     assert_refused(LD_STORE_CORRUPT);
-    ck_assert_ptr_nonnull(strstr(why, "gaps"));
+    ck_assert_ptr_nonnull(strstr(why.text, "gaps"));
 }
 END_TEST
 
@@ -719,8 +719,8 @@ END_TEST
 START_TEST(a_folder_that_is_not_there_is_an_io_failure)
 {
     struct ld_store *s = NULL;
-    ck_assert_int_eq(ld_store_open(&s, "/tmp/ld-no-such-folder-1234/t.db", false, why), LD_STORE_IO);
-    ck_assert_ptr_nonnull(strstr(why, "/tmp/ld-no-such-folder-1234/t.db"));
+    ck_assert_int_eq(ld_store_open(&s, "/tmp/ld-no-such-folder-1234/t.db", false, &why), LD_STORE_IO);
+    ck_assert_ptr_nonnull(strstr(why.text, "/tmp/ld-no-such-folder-1234/t.db"));
 }
 END_TEST
 
@@ -737,14 +737,14 @@ START_TEST(a_moved_file_takes_no_transaction)
     (void)snprintf(moved, sizeof moved, "%s.new", path);
     ck_assert_int_eq(rename(path, moved), 0);
     ck_assert_int_eq(append(s, 4, 1), LD_STORE_IO);
-    ck_assert_int_eq(ld_store_rewrite(s, NULL, 0, &next, why), LD_STORE_IO);
-    ck_assert_int_eq(ld_store_stage_summary(s, &row, 1, why), LD_STORE_IO);
-    ck_assert_int_eq(ld_store_start_behind(s, 1, why), LD_STORE_IO);
-    ck_assert_int_eq(ld_store_trim(s, &has_more, why), LD_STORE_IO);
+    ck_assert_int_eq(ld_store_rewrite(s, NULL, 0, &next, &why), LD_STORE_IO);
+    ck_assert_int_eq(ld_store_stage_summary(s, &row, 1, &why), LD_STORE_IO);
+    ck_assert_int_eq(ld_store_start_behind(s, 1, &why), LD_STORE_IO);
+    ck_assert_int_eq(ld_store_trim(s, &has_more, &why), LD_STORE_IO);
     ck_assert_int_eq(rename(moved, path), 0);
-    ck_assert_int_eq(ld_store_stage_summary(s, &row, 1, why), LD_STORE_OK);
-    ck_assert_int_eq(ld_store_start_behind(s, 1, why), LD_STORE_OK);
-    ck_assert_int_eq(ld_store_trim(s, &has_more, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_stage_summary(s, &row, 1, &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_start_behind(s, 1, &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_trim(s, &has_more, &why), LD_STORE_OK);
     ck_assert_int_eq(append(s, 4, 1), LD_STORE_OK);
     ld_store_close(s);
 }
@@ -797,7 +797,7 @@ START_TEST(registry_remembers_names_in_order)
 {
     struct ld_registry_file *r = NULL;
     char names[128] = "";
-    ck_assert_msg(ld_registry_open(&r, path, why) == LD_STORE_OK, "%s", why);
+    ck_assert_msg(ld_registry_open(&r, path, &why) == LD_STORE_OK, "%s", why.text);
     ck_assert_int_eq(ld_registry_add(r, "b", 1), LD_STORE_OK);
     ck_assert_int_eq(ld_registry_add(r, "a", 2), LD_STORE_OK);
     ck_assert_int_eq(ld_registry_add(r, "c", 3), LD_STORE_OK);
@@ -805,7 +805,7 @@ START_TEST(registry_remembers_names_in_order)
     ck_assert_int_eq(ld_registry_remove(r, "c"), LD_STORE_OK);
     ck_assert_int_eq(ld_registry_remove(r, "never"), LD_STORE_OK);
     ld_registry_close(r);
-    ck_assert_int_eq(ld_registry_open(&r, path, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_registry_open(&r, path, &why), LD_STORE_OK);
     ck_assert_int_eq(ld_registry_list(r, join_name, names), LD_STORE_OK);
     ck_assert_str_eq(names, "a b ");
     ck_assert_int_eq(ld_registry_add(r, "stop", 5), LD_STORE_OK);
@@ -821,9 +821,9 @@ START_TEST(registry_and_tenant_files_are_not_taken_for_each_other)
 {
     struct ld_registry_file *r = NULL;
     make_store(1);
-    ck_assert_int_eq(ld_registry_open(&r, path, why), LD_STORE_FOREIGN);
+    ck_assert_int_eq(ld_registry_open(&r, path, &why), LD_STORE_FOREIGN);
     (void)unlink(path);
-    ck_assert_int_eq(ld_registry_open(&r, path, why), LD_STORE_OK);
+    ck_assert_int_eq(ld_registry_open(&r, path, &why), LD_STORE_OK);
     ld_registry_close(r);
     assert_refused(LD_STORE_FOREIGN);
 }

@@ -42,11 +42,11 @@ static void learn(int from, int to)
 
 static void start(void)
 {
-    char why[512] = "";
+    struct ld_message why = {""};
 
     fixture_open(&f, CONFIGURATION);
     learn(0, 30);
-    ck_assert_msg(ld_spool_open(&spool, f.dir, why) == 0, "%s", why);
+    ck_assert_msg(ld_spool_open(&spool, f.dir, &why) == 0, "%s", why.text);
     n_asked = 0;
     asked_limit = 1000000;
 }
@@ -368,7 +368,8 @@ END_TEST
 
 START_TEST(the_spool_forgets_what_was_cut_off_and_knows_who_copies)
 {
-    char path[LD_PATH_MAX], other[LD_PATH_MAX], why[512];
+    char path[LD_PATH_MAX], other[LD_PATH_MAX];
+    struct ld_message why;
 
     ld_spool_path(spool, path);
     ld_spool_path(spool, other);
@@ -382,12 +383,12 @@ START_TEST(the_spool_forgets_what_was_cut_off_and_knows_who_copies)
     ld_spool_let_go(spool, "nobody");
     ck_assert(ld_spool_claim(spool, "t") && !ld_spool_claim(spool, "u"));
     ld_spool_close(spool);
-    ck_assert_int_eq(ld_spool_open(&spool, f.dir, why), 0);
+    ck_assert_int_eq(ld_spool_open(&spool, f.dir, &why), 0);
     ck_assert_int_eq(n_files("spool"), 0);
     ck_assert(ld_spool_claim(spool, "u"));
     struct ld_spool *none = NULL;
-    ck_assert(ld_spool_open(&none, "/nonexistent", why) != 0 && none == NULL &&
-              strstr(why, "/nonexistent/spool") != NULL);
+    ck_assert(ld_spool_open(&none, "/nonexistent", &why) != 0 && none == NULL &&
+              strstr(why.text, "/nonexistent/spool") != NULL);
 }
 END_TEST
 
@@ -395,7 +396,8 @@ END_TEST
 
 START_TEST(a_tenant_is_adopted_whole_or_not_at_all)
 {
-    char path[LD_PATH_MAX], from[LD_PATH_MAX], snapshot[LD_PATH_MAX + 16], why[512];
+    char path[LD_PATH_MAX], from[LD_PATH_MAX], snapshot[LD_PATH_MAX + 16];
+    struct ld_message why;
     struct ld_restored restored;
     struct ld_tenants *tenants = NULL;
     struct ld_problem p;
@@ -408,7 +410,7 @@ START_TEST(a_tenant_is_adopted_whole_or_not_at_all)
     save(&copy, from);
     snprintf(dir, sizeof dir, "%s/elsewhere", f.dir);
     world.data_dir = dir;
-    ck_assert_int_eq(ld_tenants_open(&tenants, &world, why), 0);
+    ck_assert_int_eq(ld_tenants_open(&tenants, &world, &why), 0);
     for (int is_full = 1; is_full >= 0; is_full--) {
         ld_spool_path(spool, path);
         ck_assert_int_eq(take_in(path, from, &restored, &p), 201);
@@ -429,7 +431,7 @@ START_TEST(a_tenant_is_adopted_whole_or_not_at_all)
     ld_problem_init(&p);
     ck_assert(ld_tenants_adopt(tenants, "../t", path, snapshot, &p) != 0 && p.status == 400);
     ld_tenants_close(tenants);
-    ck_assert_int_eq(ld_tenants_open(&tenants, &world, why), 0);
+    ck_assert_int_eq(ld_tenants_open(&tenants, &world, &why), 0);
     struct ld_tenant *t = ld_tenants_find(tenants, "t");
     ck_assert(t != NULL && digest_of(t) == restored.digest);
     ld_tenant_release(t);

@@ -39,13 +39,14 @@ static char *path_in(const struct fixture *f, const char *name)
 }
 
 /* Recovers from the tenant's files beside the tenant itself. The engine is freed; its digest stays. */
-static int recover(const struct fixture *f, bool is_verified, struct ld_recovered *out, uint64_t *digest, char *why)
+static int recover(const struct fixture *f, bool is_verified, struct ld_recovered *out, uint64_t *digest,
+                   struct ld_message *why)
 {
     struct ld_store *store = NULL;
     const char *db = path_in(f, "t.db"), *snapshot = path_in(f, "t.snapshot");
     int rc = ld_store_open(&store, db, false, why);
 
-    ck_assert_msg(rc == 0, "%s", why);
+    ck_assert_msg(rc == 0, "%s", why->text);
     rc = ld_recover(out, store, db, snapshot, is_verified, NULL, why);
     if (rc == 0) {
         *digest = kb_engine_digest(out->engine);
@@ -59,9 +60,9 @@ static struct ld_recovered recover_well(const struct fixture *f, bool is_verifie
 {
     struct ld_recovered r;
     uint64_t digest = 0;
-    char why[512] = "";
+    struct ld_message why = {""};
 
-    ck_assert_msg(recover(f, is_verified, &r, &digest, why) == 0, "%s", why);
+    ck_assert_msg(recover(f, is_verified, &r, &digest, &why) == 0, "%s", why.text);
     ck_assert_uint_eq(digest, want);
     return r;
 }
@@ -218,7 +219,7 @@ START_TEST(verification_prefers_the_fold)
     uint64_t seq, digest = 0;
     void *mine, *theirs;
     size_t n_mine, n_theirs;
-    char why[512];
+    struct ld_message why;
 
     fixture_open(&f, CONFIGURATION);
     fixture_open(&other, CONFIGURATION);
@@ -227,11 +228,11 @@ START_TEST(verification_prefers_the_fold)
     ck_assert_uint_eq(counts_of(f.t).seq, counts_of(other.t).seq);
     ld_tenant_checkpoint(f.t);
     ld_tenant_checkpoint(other.t);
-    ck_assert_int_eq(ld_snapshot_read(path_in(&f, "t.snapshot"), &seq, &mine, &n_mine, why), 0);
-    ck_assert_int_eq(ld_snapshot_read(path_in(&other, "t.snapshot"), &seq, &theirs, &n_theirs, why), 0);
+    ck_assert_int_eq(ld_snapshot_read(path_in(&f, "t.snapshot"), &seq, &mine, &n_mine, &why), 0);
+    ck_assert_int_eq(ld_snapshot_read(path_in(&other, "t.snapshot"), &seq, &theirs, &n_theirs, &why), 0);
     memcpy(theirs, mine, LD_SNAPSHOT_PREFIX);
-    ck_assert_int_eq(ld_snapshot_write(path_in(&f, "t.snapshot"), seq, theirs, n_theirs, why), 0);
-    ck_assert_int_eq(recover(&f, false, &r, &digest, why), 0);
+    ck_assert_int_eq(ld_snapshot_write(path_in(&f, "t.snapshot"), seq, theirs, n_theirs, &why), 0);
+    ck_assert_int_eq(recover(&f, false, &r, &digest, &why), 0);
     ck_assert_uint_eq(digest, digest_of(other.t)); /* unverified, it is believed */
     ck_assert_uint_eq(recover_well(&f, true, digest_of(f.t)).snapshot_seq, 0);
     free(mine);
@@ -254,7 +255,8 @@ START_TEST(a_line_that_cannot_be_read_is_named)
         struct fixture f;
         struct ld_recovered r;
         uint64_t digest = 0;
-        char text[256], why[512] = "", want[32];
+        char text[256], want[32];
+        struct ld_message why = {""};
 
         fixture_open(&f, CONFIGURATION);
         run_traffic(&f, 0, 3);
@@ -263,9 +265,9 @@ START_TEST(a_line_that_cannot_be_read_is_named)
         snprintf(want, sizeof want, "event %u ", seq);
         const struct ld_row row = {
             .seq = seq, .at_ms = 1, .type = KB_EV_ACTIVATED, .text = text, .n_text = strlen(text)};
-        ck_assert_int_eq(ld_store_append(ld_tenant_store(f.t), &row, 1, why), 0);
-        ck_assert_int_eq(recover(&f, false, &r, &digest, why), LD_STORE_CORRUPT);
-        ck_assert_msg(strstr(why, "t.db") != NULL && strstr(why, want) != NULL, "%s", why);
+        ck_assert_int_eq(ld_store_append(ld_tenant_store(f.t), &row, 1, &why), 0);
+        ck_assert_int_eq(recover(&f, false, &r, &digest, &why), LD_STORE_CORRUPT);
+        ck_assert_msg(strstr(why.text, "t.db") != NULL && strstr(why.text, want) != NULL, "%s", why.text);
         fixture_close(&f);
     }
 }
@@ -300,19 +302,19 @@ START_TEST(a_recovery_that_is_told_to_stop_says_so_and_leaves_nothing)
     struct ld_progress progress = {.is_stopping = false};
     struct ld_recovered r;
     struct ld_store *store = NULL;
-    char why[512] = "";
+    struct ld_message why = {""};
 
     fixture_open(&f, CONFIGURATION);
     run_traffic(&f, 0, 15);
-    ck_assert_int_eq(ld_store_open(&store, path_in(&f, "t.db"), false, why), 0);
-    ck_assert_int_eq(ld_recover(&r, store, path_in(&f, "t.db"), "", true, &progress, why), 0);
+    ck_assert_int_eq(ld_store_open(&store, path_in(&f, "t.db"), false, &why), 0);
+    ck_assert_int_eq(ld_recover(&r, store, path_in(&f, "t.db"), "", true, &progress, &why), 0);
     ck_assert_uint_eq(progress.n_lines, counts_of(f.t).seq);
     ck_assert_uint_eq(kb_engine_digest(r.engine), digest_of(f.t));
     kb_engine_free(r.engine);
     progress.is_stopping = true;
-    ck_assert_int_eq(ld_recover(&r, store, path_in(&f, "t.db"), "", false, &progress, why), LD_STORE_STOPPED);
+    ck_assert_int_eq(ld_recover(&r, store, path_in(&f, "t.db"), "", false, &progress, &why), LD_STORE_STOPPED);
     ck_assert_uint_eq(progress.n_lines, counts_of(f.t).seq);
-    ck_assert_msg(strstr(why, "t.db: the server is stopping") != NULL, "%s", why);
+    ck_assert_msg(strstr(why.text, "t.db: the server is stopping") != NULL, "%s", why.text);
     ld_store_close(store);
     fixture_close(&f);
 }

@@ -56,12 +56,12 @@ static void copy_folder(const char *from, char *to)
 static uint64_t digest_after_crash(const struct fixture *f, uint64_t *seq)
 {
     struct fixture image = *f;
-    char why[512] = "";
+    struct ld_message why = {""};
 
     copy_folder(f->dir, image.dir);
     image.world.data_dir = image.dir;
     image.world.verify_on_start = true;
-    ck_assert_msg(ld_tenant_open(&image.t, &image.world, "t", NULL, why) == 0, "%s", why);
+    ck_assert_msg(ld_tenant_open(&image.t, &image.world, "t", NULL, &why) == 0, "%s", why.text);
     const uint64_t digest = digest_of(image.t);
     *seq = counts_of(image.t).seq;
     fixture_close(&image);
@@ -263,20 +263,20 @@ static const enum fault_kind open_faults[] = {FAULT_WRITE, FAULT_SHORT, FAULT_FU
 static bool open_under(const struct round *r, uint64_t digest, enum fault_kind kind, size_t n, bool is_lasting)
 {
     struct fixture image = r->f;
-    char why[512] = "";
+    struct ld_message why = {""};
     uint64_t seq;
 
     copy_folder(r->f.dir, image.dir);
     image.world.data_dir = image.dir;
     image.t = NULL;
     fault_arm(kind, n, is_lasting);
-    const int rc = ld_tenant_open(&image.t, &image.world, "t", NULL, why);
+    const int rc = ld_tenant_open(&image.t, &image.world, "t", NULL, &why);
     const bool has_failed = fault_disarm();
     if (rc == 0)
         ck_assert_uint_eq(digest_of(image.t), digest);
     else
-        ck_assert_msg(rc == LD_STORE_IO && strstr(why, "t.db") != NULL, "%s at %zu: %d %s", fault_names[kind], n, rc,
-                      why);
+        ck_assert_msg(rc == LD_STORE_IO && strstr(why.text, "t.db") != NULL, "%s at %zu: %d %s", fault_names[kind], n,
+                      rc, why.text);
     ck_assert_uint_eq(digest_after_crash(&image, &seq), digest);
     ld_tenant_release(image.t);
     remove_dir(image.dir);
@@ -303,9 +303,9 @@ END_TEST
 static struct ld_tenants *start_registry(const struct ld_world *world)
 {
     struct ld_tenants *tenants = NULL;
-    char why[512] = "";
+    struct ld_message why = {""};
 
-    ck_assert_msg(ld_tenants_open(&tenants, world, why) == 0, "%s", why);
+    ck_assert_msg(ld_tenants_open(&tenants, world, &why) == 0, "%s", why.text);
     return tenants;
 }
 

@@ -15,9 +15,9 @@ static struct ld_tenants *tenants;
 
 static void start(void)
 {
-    char why[512] = "";
+    struct ld_message why = {""};
 
-    ck_assert_msg(ld_tenants_open(&tenants, &f.world, why) == 0, "%s", why);
+    ck_assert_msg(ld_tenants_open(&tenants, &f.world, &why) == 0, "%s", why.text);
 }
 
 /* A server on a new folder, with the tenant `default`. */

@@ -18,9 +18,9 @@ static void new_folder(void)
 
 static void start(void)
 {
-    char why[512] = "";
+    struct ld_message why = {""};
 
-    ck_assert_msg(ld_tenants_open(&tenants, &f.world, why) == 0, "%s", why);
+    ck_assert_msg(ld_tenants_open(&tenants, &f.world, &why) == 0, "%s", why.text);
 }
 
 static void restart(void)
@@ -158,12 +158,12 @@ END_TEST
 START_TEST(a_second_server_on_the_folder_is_refused)
 {
     struct ld_tenants *second = NULL;
-    char why[512] = "";
+    struct ld_message why = {""};
 
     new_folder();
     start();
-    ck_assert_int_eq(ld_tenants_open(&second, &f.world, why), -1);
-    ck_assert_msg(strstr(why, f.dir) != NULL && strstr(why, "another server") != NULL, "%s", why);
+    ck_assert_int_eq(ld_tenants_open(&second, &f.world, &why), -1);
+    ck_assert_msg(strstr(why.text, f.dir) != NULL && strstr(why.text, "another server") != NULL, "%s", why.text);
     decide("default", "d");
     ld_tenants_close(tenants);
     start(); /* the lock went with its owner */
@@ -259,7 +259,8 @@ END_TEST
 START_TEST(a_tenant_without_its_file_stops_a_start_that_opens_all)
 {
     struct ld_tenants *none = NULL;
-    char path[128], why[512] = "";
+    char path[128];
+    struct ld_message why = {""};
 
     new_folder();
     start();
@@ -267,10 +268,10 @@ START_TEST(a_tenant_without_its_file_stops_a_start_that_opens_all)
     ld_tenants_close(tenants);
     snprintf(path, sizeof path, "%s/tenants/x.db", f.dir);
     ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(ld_tenants_open(&none, &f.world, why), 0);
-    ck_assert_int_eq(ld_tenants_open_all(none, why), -1);
+    ck_assert_int_eq(ld_tenants_open(&none, &f.world, &why), 0);
+    ck_assert_int_eq(ld_tenants_open_all(none, &why), -1);
     ld_tenants_close(none);
-    ck_assert_msg(strstr(why, "x.db") != NULL, "%s", why);
+    ck_assert_msg(strstr(why.text, "x.db") != NULL, "%s", why.text);
     ck_assert(!fixture_has_file(&f, "tenants/x.db"));
     remove_dir(f.dir);
 }
@@ -279,7 +280,8 @@ END_TEST
 START_TEST(a_damaged_file_stops_a_start_that_opens_all_and_keeps_its_bytes)
 {
     struct ld_tenants *none = NULL;
-    char path[128], why[512] = "", bytes[16] = "";
+    char path[128], bytes[16] = "";
+    struct ld_message why = {""};
     FILE *file;
 
     new_folder();
@@ -289,10 +291,10 @@ START_TEST(a_damaged_file_stops_a_start_that_opens_all_and_keeps_its_bytes)
     file = fopen(path, "w");
     fputs("not a database", file);
     fclose(file);
-    ck_assert_int_eq(ld_tenants_open(&none, &f.world, why), 0);
-    ck_assert_int_eq(ld_tenants_open_all(none, why), -1);
+    ck_assert_int_eq(ld_tenants_open(&none, &f.world, &why), 0);
+    ck_assert_int_eq(ld_tenants_open_all(none, &why), -1);
     ld_tenants_close(none);
-    ck_assert_msg(strstr(why, "default.db") != NULL, "%s", why);
+    ck_assert_msg(strstr(why.text, "default.db") != NULL, "%s", why.text);
     file = fopen(path, "r");
     ck_assert_ptr_nonnull(fgets(bytes, sizeof bytes, file));
     fclose(file);
@@ -334,12 +336,12 @@ END_TEST
 START_TEST(a_folder_that_cannot_be_made_is_named)
 {
     struct ld_tenants *none = NULL;
-    char why[512] = "";
+    struct ld_message why = {""};
 
     fixture_world(&f);
     f.world.data_dir = "/proc/laplaced-no-such-folder";
-    ck_assert_int_eq(ld_tenants_open(&none, &f.world, why), -1);
-    ck_assert_msg(strstr(why, "/proc/laplaced-no-such-folder") != NULL, "%s", why);
+    ck_assert_int_eq(ld_tenants_open(&none, &f.world, &why), -1);
+    ck_assert_msg(strstr(why.text, "/proc/laplaced-no-such-folder") != NULL, "%s", why.text);
     remove_dir(f.dir);
 }
 END_TEST
