@@ -395,6 +395,22 @@ KB_HOT static void divide_by_roots(size_t n, const double *restrict square, doub
         out[i] /= sqrt(square[i]);
 }
 
+/* Values before normalisation of the anchors first..first+m-1 (slots NULL) or those that are named, and what their
+ * squares are divided by. A dense G is read here, value by value: a switch for each would cost more than they do. */
+static void raw_values(const struct kb_user_kernel *k, struct kb_user u, double own, const uint32_t *slots,
+                       size_t first, size_t m, double *out, double *square)
+{
+    const bool is_dense = k->form == KB_FORM_DENSE && !is_stranger(u);
+    const double *row = is_dense ? k->g + (size_t)u.node * k->n : NULL;
+    for (size_t i = 0; i < m; i++) {
+        const size_t slot = slots != NULL ? slots[first + i] : first + i, at = slot % KB_CG_PANEL;
+        const struct kb_anchor_panel *panel = k->anchors.panel[slot / KB_CG_PANEL];
+        const uint32_t node = panel->user[at].node;
+        out[i] = is_dense && node != KB_ID_NONE ? row[node] : raw_value(k, u, panel, at);
+        square[i] = own * panel->diag[at];
+    }
+}
+
 /* `diag` proves that the caller has asked for it: that is what puts the value a normalised row divides by into
  * the cache. */
 void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots,
@@ -408,12 +424,7 @@ void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, dou
     for (size_t first = 0; first < n; first += ROW_STRETCH) {
         const size_t m = n - first < ROW_STRETCH ? n - first : ROW_STRETCH;
         double square[ROW_STRETCH];
-        for (size_t i = 0; i < m; i++) {
-            const size_t slot = slots != NULL ? slots[first + i] : first + i, at = slot % KB_CG_PANEL;
-            const struct kb_anchor_panel *panel = k->anchors.panel[slot / KB_CG_PANEL];
-            out[first + i] = raw_value(k, u, panel, at);
-            square[i] = own * panel->diag[at];
-        }
+        raw_values(k, u, own, slots, first, m, out + first, square);
         if (is_scaled)
             divide_by_roots(m, square, out + first);
     }

@@ -113,7 +113,8 @@ enum kb_err kb_tiled_downdate(enum kb_lanes lanes, struct kb_tiled *f, double *x
         return KB_ENOTPD;
     double alpha = sqrt(rest);
     for (size_t k = n; k-- > first;) {
-        const double r = hypot(alpha, x[k]);
+        const double square = alpha * alpha + x[k] * x[k];
+        const double r = square > 1e-280 ? sqrt(square) : hypot(alpha, x[k]); /* both are at most 1 */
         c[k] = alpha / r;
         s[k] = x[k] / r;
         alpha = r;

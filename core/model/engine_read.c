@@ -99,6 +99,7 @@ void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
         .stopped_arms = e->arms.n_stopped,
         .history_rows = e->history.n,
         .n_support = e->posterior != NULL ? kb_posterior_n_support(e->posterior) : 0,
+        .width = e->posterior != NULL ? (size_t)round(kb_posterior_width(e->posterior)) : 0,
         .pending_bytes = e->pending.bytes,
         .bytes = engine_bytes(e),
         .clamped = e->posterior != NULL ? kb_posterior_n_clamped(e->posterior) : 0,

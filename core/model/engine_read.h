@@ -100,6 +100,7 @@ struct kb_engine_counts {
     double reward_sum;
     struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm: none is KB_ROUTE_STICKY */
     size_t users, arms, active_arms, stopped_arms, history_rows, n_support;
+    size_t width; /* kb_posterior_width, rounded */
     size_t pending_bytes, bytes;
     uint64_t clamped; /* by the posterior in force: see kb_posterior_facts */
     /* Most decisions have no reward, no window teaches one, and all that came are equal: every mean is that value. */

@@ -44,6 +44,7 @@
 #include "posterior/noisy_gram.h"
 
 #define FIRST_ARMS 16u
+#define ROW_READS 3u      /* a value of a row that is made in order takes so much less than one that is sought */
 #define REFUSED_SHARE 0.5 /* of an arm's points: after so many rewards that it had no room for it is filled anew */
 
 struct table {
@@ -59,6 +60,7 @@ struct kb_by_arm {
     size_t most;                   /* points of an arm */
     double mean;                   /* mu */
     size_t held, largest;          /* bytes of blocks; order of the largest */
+    double squares, n_filled;      /* sum of n^2 over arms; arms that have points */
     size_t staged, staged_largest; /* while points are staged: bytes of the larger blocks that they want, once an arm */
 };
 
@@ -338,6 +340,12 @@ static double by_arm_log_det(const struct kb_posterior *p)
     return sum;
 }
 
+static double by_arm_width(const struct kb_posterior *p)
+{
+    const struct kb_by_arm *e = of_const(p);
+    return e->n_filled > 0 ? sqrt(e->squares / e->n_filled) : 0;
+}
+
 /* --- learning ----------------------------------------------------------------------------------------------- */
 
 static bool by_arm_learn_adds_point(const struct kb_posterior *p, const struct kb_point *pt)
@@ -359,6 +367,8 @@ static void enter(struct kb_by_arm *e, struct kb_arm_block *b, const struct kb_p
     b->w[b->n - 1] = residual_at(e, b, b->n - 1);
     kb_noisy_gram_append(&g, b->w, s);
     add_log_det(e, b, b->n - 1);
+    e->squares += 2 * (double)b->n - 1;
+    e->n_filled += b->n == 1;
     if (b->n > e->largest)
         e->largest = b->n;
 }
@@ -466,6 +476,8 @@ static enum kb_err make_blocks(struct kb_by_arm *e, const size_t *n_of, size_t n
             return KB_ENOMEM;
         e->held += kb_arm_block_bytes(cap, dim);
         e->largest = n_of[a] > e->largest ? n_of[a] : e->largest;
+        e->squares += (double)n_of[a] * (double)n_of[a];
+        e->n_filled++;
     }
     struct kb_moves m;
     kb_moves_init(&m);
@@ -587,8 +599,8 @@ static void by_arm_take_left(struct kb_posterior *p, double left, struct kb_scra
 
 /* --- prediction ------------------------------------------------------------------------------------------------ */
 
-/* The asker's row of G over all anchors, where the candidates' points are more than these and would read it again and
- * again; NULL elsewhere. */
+/* The asker's row of G over all anchors, where that is less work than the value of each of the candidates' points; NULL
+ * elsewhere. */
 static const double *row_for(const struct kb_by_arm *e, const struct kb_candidates *cand, double diag_user,
                              struct kb_scratch *s)
 {
@@ -599,7 +611,7 @@ static const double *row_for(const struct kb_by_arm *e, const struct kb_candidat
         const struct kb_arm_block *b = block_at(&e->arms, cand->arms[c]);
         n += b != NULL ? b->n : 0;
     }
-    if (n == 0 || 3 * n < n_anchors)
+    if (n == 0 || ROW_READS * n < n_anchors)
         return NULL;
     double *row = kb_arena_doubles(&s->arena, n_anchors);
     kb_user_kernel_row_at(users, cand->user, diag_user, NULL, n_anchors, row);
@@ -765,6 +777,7 @@ const struct kb_posterior_ops kb_posterior_by_arm_ops = {
     .bytes_with = by_arm_bytes_with,
     .predict = by_arm_predict,
     .log_det = by_arm_log_det,
+    .width = by_arm_width,
     .closed_evidence = kb_posterior_evidence_as_told,
     .learn_adds_point = by_arm_learn_adds_point,
     .learn = by_arm_learn,

@@ -425,6 +425,11 @@ size_t kb_posterior_n_support(const struct kb_posterior *p)
     return p->support.n;
 }
 
+double kb_posterior_width(const struct kb_posterior *p)
+{
+    return p->ops->width != NULL ? p->ops->width(p) : (double)p->support.n;
+}
+
 uint64_t kb_posterior_n_clamped(const struct kb_posterior *p)
 {
     return atomic_load_explicit(&((struct kb_posterior *)p)->n_clamped, memory_order_relaxed);

@@ -37,6 +37,7 @@ struct kb_posterior_ops {
     enum kb_err (*grow_arms)(struct kb_posterior *p, struct kb_moves *m);
     size_t (*bytes_with)(const struct kb_posterior *p, size_t n_more);
     double (*log_det)(const struct kb_posterior *p); /* in place of the member */
+    double (*width)(const struct kb_posterior *p);   /* kb_posterior_width */
 
     /* mean and variance of the candidates by other ways than a block; NULL: by predict_block. */
     void (*predict)(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s, double *mean,

@@ -382,7 +382,7 @@ bool ld_tenant_is_failing(const struct ld_tenant *t)
 /* The writer's: what ld_tenant_size tells. Before the answers, so that who was told of a change is judged by it. */
 void ld_tenant_measure(struct ld_tenant *t, const struct kb_engine_counts *counts)
 {
-    atomic_store(&t->n_points, counts->n_support);
+    atomic_store(&t->n_points, counts->width);
     atomic_store(&t->n_active_arms, counts->active_arms);
     atomic_store(&t->n_learned, counts->learned);
     atomic_store(&t->n_dims, t->settings.spec.context_dim + t->settings.spec.arm_dim);

@@ -38,8 +38,7 @@ void lc_args_session_init(struct lc_session *s)
     s->cacert = from_env("LAPLACED_CACERT", NULL);
 }
 
-/* The options every command has, bound to s (which may be NULL for printing). Made anew for each call: the rows hold
- * pointers into one session. out: N_SESSION_OPTS rows. */
+/* Bound to s (NULL: for printing), so made anew for each call. out: N_SESSION_OPTS rows. */
 static void session_opts(struct lc_session *s, struct lc_opt *out)
 {
     static struct lc_session none;
@@ -93,8 +92,7 @@ static void print_help(const struct lc_command *cmd, const struct lc_opt *opts, 
         printf("\n%s", cmd->text);
 }
 
-/* Prints what is wrong, and how the command is used when it is known; the exit status of all usage errors. `which` is
- * the argument in question, or "". cmd is NULL in front of the command's name. */
+/* `which` is the argument in question, or "". cmd is NULL in front of the command's name. */
 static int usage_error(const struct lc_command *cmd, const char *what, const char *which)
 {
     const int status = lc_misuse("%s%s", what, which);

@@ -151,8 +151,7 @@ static int put_char(struct lc_csv *csv, size_t start, int c)
 
 /* --- fields ----------------------------------------------------------------------------------------- */
 
-/* After the opening quote. Leaves the character that ends the field (separator, LF or EOF) in *end. A doubled quote
- * falls through to put_char as one. */
+/* After the opening quote. Leaves the character that ends the field (separator, LF or EOF) in *end. */
 static int quoted_field(struct lc_csv *csv, size_t start, int *end)
 {
     for (;;) {
@@ -175,8 +174,7 @@ static int quoted_field(struct lc_csv *csv, size_t start, int *end)
     }
 }
 
-/* First character c of the field was read already. Trailing blanks are cut; a quote in the middle of a plain field is a
- * character like any other. */
+/* First character c of the field was read already. Trailing blanks are cut. */
 static int plain_field(struct lc_csv *csv, size_t start, int c, int *end)
 {
     for (; c != EOF && c != '\n' && !is_separator(csv, c); c = next_char(csv))
@@ -189,8 +187,7 @@ static int plain_field(struct lc_csv *csv, size_t start, int c, int *end)
     return 0;
 }
 
-/* One field into bytes, NUL included; *end as above. Leading spaces are passed over before it is known whether a quote
- * follows. c: the field's first character. */
+/* One field into bytes, NUL included; *end as above. c: the field's first character. */
 static int read_field(struct lc_csv *csv, int c, int *end)
 {
     /* an offset: the buffer moves while it grows */

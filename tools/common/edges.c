@@ -116,8 +116,7 @@ static bool first_is_header(const struct lc_edge_reader *r)
            !lc_is_number(r->first[0]) && !lc_is_number(r->first[1]);
 }
 
-/* Gives out the first row as an edge, through the same checks as every other row. The held row is put in the place of
- * the current one for the time of the check, so that its errors name its own line. */
+/* The held row stands in the place of the current one for the time of the check: errors name its own line. */
 static int first_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     const char *held[3] = {r->first[0], r->first[1], r->first[2]};
@@ -133,8 +132,7 @@ static int first_edge(struct lc_edge_reader *r, struct lc_edge_row *out)
     return rc;
 }
 
-/* Reads two rows to judge the first. 1: *out is the first row; 0: go on with the second; -1. A file of one row has
- * r->second = 0 and is judged by that row alone. */
+/* Reads two rows to judge the first. 1: *out is the first row; 0: go on with the second; -1. */
 static int start(struct lc_edge_reader *r, struct lc_edge_row *out)
 {
     int rc = lc_csv_next(&r->csv);

@@ -126,8 +126,7 @@ static void base_options(struct lc_client *c)
         curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
 }
 
-/* s is only read and its texts are copied: the client may outlive it. No connection is made before the first request.
- */
+/* Texts of s are copied: the client may outlive it. No connection is made before the first request. */
 struct lc_client *lc_client_new(const struct lc_session *s, const char *tenant)
 {
     struct lc_client *c = lc_alloc(1, sizeof *c);
@@ -166,8 +165,7 @@ void lc_client_free(struct lc_client *c)
 
 /* --- requests --------------------------------------------------------------------------------------- */
 
-/* Why no answer came, from what libcurl says. What can be done about a certificate is said first: libraries differ in
- * how they put it. */
+/* What can be done about a certificate is said first: libraries differ in how they put it. */
 static void explain_failure(struct lc_client *c, CURLcode rc, const char *text)
 {
     if (c->is_too_long)
@@ -323,8 +321,7 @@ static void explain_errors(const struct json_t *errors, struct lc_text *out)
     }
 }
 
-/* detail, else title, else the bare status; then the faults by pointer. A body that is no problem document (from a
- * proxy, say) leaves the bare status. */
+/* detail, else title, else the bare status (of a proxy, say); then the faults by pointer. */
 void lc_reply_explain(const struct lc_reply *r, struct lc_text *out)
 {
     if (r->status == 0) {

@@ -151,8 +151,7 @@ static json_t *value_of(const char *text)
     return v != NULL ? v : json_string(text);
 }
 
-/* The object that holds the last name of the path, made on the way; *name points at that last name. NULL with `why`
- * when a name on the way holds something else than an object. */
+/* The object that holds the last name of the path, made on the way; *name points at that last name. NULL with `why`. */
 static json_t *descend(json_t *at, const char *path, const char **name, char *why)
 {
     const char *dot;

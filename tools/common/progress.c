@@ -74,8 +74,7 @@ static void put_bar(struct lc_text *line, double fraction, bool has_cells)
     lc_text_printf(line, "%s%3.0f %%  ", has_cells ? "] " : "", 100.0 * fraction);
 }
 
-/* Nothing is estimated in the first percent, where the estimate would jump. Calls that come too early cost a look at
- * the clock; callers may come as often as they like. */
+/* Nothing is estimated in the first percent, where the estimate would jump. */
 void lc_progress_show(struct lc_progress *p, double fraction, const char *text)
 {
     char clock[24];

@@ -28,8 +28,7 @@ void lc_out_of_memory(size_t n, size_t size)
     exit(1);
 }
 
-/* For arrays: zeroed, so that a half-filled one can be closed. A count of 0 gives a block of one item, so NULL has one
- * meaning. */
+/* Zeroed, so that a half-filled array can be closed. A count of 0 gives a block of one item: NULL has one meaning. */
 void *lc_alloc(size_t n, size_t size)
 {
     void *p = calloc(n > 0 ? n : 1, size > 0 ? size : 1); /* calloc checks the product */
@@ -268,8 +267,7 @@ void lc_put_count(struct lc_text *t, const char *key, unsigned long long v)
     lc_text_printf(t, "%llu", v);
 }
 
-/* Written from the right; a turn of eight buffers is enough for one printf. Not for numbers that a program reads: JSON
- * prints them without commas. */
+/* Written from the right; a turn of eight buffers is enough for one printf. */
 const char *lc_thousands(unsigned long long v)
 {
     static _Thread_local char bufs[8][32];

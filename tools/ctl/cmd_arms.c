@@ -98,8 +98,7 @@ static int arms_from_csv(struct lc_csv *csv, enum lc_header header, struct lc_te
 
 /* --- command ---------------------------------------------------------------------------------------- */
 
-/* Reads FILE into body and says its content type; NULL after a printed error, when nothing was sent. Anything that is
- * not called .json, .ndjson or .jsonl is read as CSV, standard input too. */
+/* The content type of FILE; NULL after a printed error. What is not called .json, .ndjson or .jsonl is CSV. */
 static const char *read_body(const char *file, enum lc_header header, struct lc_text *body)
 {
     struct lc_csv csv;
@@ -120,8 +119,7 @@ static const char *read_body(const char *file, enum lc_header header, struct lc_
     return rc == 0 ? LC_JSON_TYPE : NULL;
 }
 
-/* arms remove|stop|start ID...: a PATCH with the ids under the verb's own name. The server says which of them it does
- * not know. */
+/* arms remove|stop|start ID...: a PATCH with the ids under the verb's own name. */
 static int patch_ids(const struct lc_session *s, const struct lc_words *w)
 {
     struct lc_text body = {0};

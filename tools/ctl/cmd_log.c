@@ -27,8 +27,7 @@ struct tail {
     size_t last; /* lines of the last batch, before filtering */
 };
 
-/* One line, printed byte for byte when it is of the type asked for; only those count against --limit. `line` is not
- * NUL-terminated. 0, or 1 after a printed error. */
+/* Byte for byte when it is of the type asked for; only those count against --limit. 0, or 1 after a printed error. */
 static int print_line(struct tail *t, const char *line, size_t n)
 {
     char why[LC_WHY];

@@ -26,8 +26,7 @@ static const char *const quantile_names[] = {"p50", "p90", "p99", "p99.9", "max"
 /* p50 to max: what the table has columns for */
 #define N_QUANTILES (sizeof quantiles / sizeof quantiles[0])
 
-/* One row of the table; operations that did not happen have none. Quantiles are within 0.4 % of a measured value, the
- * maximum is exact (histogram.h). */
+/* Operations that did not happen have none. Quantiles are within 0.4 % of a measured value (histogram.h). */
 static void print_latency(const char *what, const struct lc_histogram *h)
 {
     if (h->count == 0)
@@ -76,8 +75,7 @@ static void json_latency(struct lc_text *t, const char *what, const struct lc_hi
     lc_text_printf(t, ",\"mean_ms\":%.6f}", lc_histogram_mean(h) * 1e-6);
 }
 
-/* The same numbers as the report, unrounded. For benchmarks (tests/bench/commit.py) and scripts; field names are part
- * of what they rely on. */
+/* Unrounded. For benchmarks (tests/bench/commit.py) and scripts, which rely on the names of the fields. */
 static void print_json(const struct lc_replay_options *o, const struct lc_source *src, const struct lc_replay_result *r)
 {
     struct lc_text t = {0};
@@ -133,8 +131,7 @@ static int open_source(struct lc_session *s, const struct what *what, struct lc_
     return -1;
 }
 
-/* A faulty line ends the replay, but what was measured until then is still reported. A NULL `ids` leaves the naming of
- * decisions to the server. */
+/* A faulty line ends the replay, but what was measured until then is still reported. */
 static int replay_file(struct lc_session *s, const struct lc_replay_options *o, const struct what *what)
 {
     struct lc_source src;

@@ -159,8 +159,7 @@ static void perform_bulk(struct worker *w, const struct lc_task *task, size_t n,
 
 /* --- threads ---------------------------------------------------------------------------------------- */
 
-/* Nanoseconds from the start, from the line's number or time alone, so that no error adds up and a late line does not
- * delay those behind it. */
+/* Nanoseconds from the start, from the line's number or time alone: no error adds up. */
 static double offset_of(struct driver *d, const struct lc_task *task)
 {
     const struct lc_replay_options *o = d->options;
@@ -221,8 +220,7 @@ static size_t take(struct driver *d, struct lc_task *task, size_t n, uint64_t *d
     return n_taken;
 }
 
-/* Until it is due; the moment from which its latency counts. Sleeping is done outside the lock, so other threads may
- * take the lines behind. */
+/* Until it is due; the moment from which its latency counts. Outside the lock: others may take the lines behind. */
 static uint64_t wait_for(struct worker *w, size_t n, uint64_t due_ns)
 {
     const uint64_t now = lc_now_ns();
@@ -313,8 +311,7 @@ static void clear_result(struct lc_replay_result *r)
     lc_histogram_clear(&r->observe);
 }
 
-/* Connections that could not be started are missing from the count of threads, not from the work. When not one could be
- * started, that is an error. */
+/* Connections that could not be started are missing from the count of threads, not from the work. */
 int lc_replay_run(const struct lc_session *s, const struct lc_replay_options *o, struct lc_source *src,
                   struct lc_progress *progress, struct lc_replay_result *out)
 {

@@ -165,8 +165,7 @@ static int select_task(struct lc_source *s, struct lc_task *task)
     return 1;
 }
 
-/* arm may be an id, or an object {"id","features"}, in which a null features is left out. An arm that is an object
- * already carries its features itself. */
+/* arm may be an id, or an object {"id","features"}, which carries its features itself. */
 static void put_arm(struct lc_text *out, const struct json_t *arm, const struct json_t *features)
 {
     if (!lc_json_is_array(features) || lc_json_length(features) == 0) {
@@ -257,8 +256,7 @@ static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct
     return rc;
 }
 
-/* 1 with a task, 0 to skip, -1. `configured`, `graph`, `arms`, `dictionary`, `late` and `activated` ask for nothing:
- * the other tenant has its own. */
+/* 1 with a task, 0 to skip, -1. Of other types nothing is asked: the other tenant has its own. */
 static int log_task(struct lc_source *s, struct lc_task *task, const char *type)
 {
     if (strcmp(type, "decided") == 0)

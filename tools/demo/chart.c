@@ -29,8 +29,7 @@ struct canvas {
 
 /* --- scale ------------------------------------------------------------------------------------------ */
 
-/* The axis always holds 0: curves are totals, and a cut axis would lie about their ratio. A constant of 0 alone would
- * have no height: the range is then 0 to 1. */
+/* The axis always holds 0: curves are totals, and a cut axis would lie about their ratio. */
 static void find_range(struct canvas *v, const struct lc_series *series, size_t n_series)
 {
     v->low = 0.0;
@@ -44,8 +43,7 @@ static void find_range(struct canvas *v, const struct lc_series *series, size_t 
         v->high = v->low + 1.0;
 }
 
-/* Dot row of a value, 0 at the top. Rounded to the nearest row and kept inside, as rounding may step over the edge by
- * one. high is row 0. */
+/* Dot row of a value, 0 at the top. Rounding may step over the edge by one. */
 static size_t row_of(const struct canvas *v, double y)
 {
     double share = (v->high - y) / (v->high - v->low);

@@ -81,8 +81,7 @@ struct files {
     struct lc_likes likes;
 };
 
-/* Options win over names found in the folder; 0 or 1 (printed). f must be zero before. `why` stays empty only on
- * success; one line on standard error tells what is missing and which option names it. */
+/* Options win over names found in the folder; 0 or 1 (printed). f must be zero before. */
 static int read_files(const struct lc_demo_options *o, struct files *f)
 {
     char why[LC_WHY] = "";

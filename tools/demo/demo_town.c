@@ -57,8 +57,7 @@ static const char *arm_of(const void *state, size_t arm)
     return ((const struct stage *)state)->arm[arm];
 }
 
-/* What the server is told: truth plus noise. The same for every policy that chooses this arm in this round: the noise
- * hangs on round and arm alone. */
+/* Truth plus noise, which hangs on round and arm alone. */
 static double reward_of(const void *state, size_t t, size_t arm)
 {
     return lc_town_reward(&((const struct stage *)state)->town, t, arm);
@@ -70,8 +69,7 @@ static double regret_of(const void *state, size_t t, size_t arm)
     return lc_town_regret(&((const struct stage *)state)->town, t, arm);
 }
 
-/* Builds the town and gives its users and items names. 0, or 1 after a printed error; stage_close is safe either way.
- * Names are numbers with a letter in front, in the order of the town's own indices. */
+/* 0, or 1 after a printed error; stage_close is safe either way. */
 static int stage_open(struct stage *st, const struct lc_town_options *o)
 {
     char why[LC_WHY];
@@ -144,8 +142,7 @@ static int play_seed(const struct lc_session *s, const struct lc_demo_options *o
     return rc;
 }
 
-/* Table and difference, or the same as JSON. The pair that is printed is laplaced against gp-ucb: the same kernel on
- * arms, with and without the users. */
+/* The pair that is printed is laplaced against gp-ucb: the same kernel on arms, with and without the users. */
 static void print_result(const struct lc_session *s, const struct lc_demo_options *o,
                          const struct lc_town_options *town, const struct lc_scores *scores)
 {

@@ -34,8 +34,7 @@ static double uniform(uint64_t key, uint64_t i)
 
 /* --- sample ----------------------------------------------------------------------------------------- */
 
-/* All users, or the ball around a random centre. The ball may have fewer than wanted, when the largest component has.
- */
+/* All users, or the ball around a random centre, which may have fewer than wanted. */
 static void take_members(struct lc_people *p, const struct lc_network *net)
 {
     size_t want = p->o.n_users > 0 && p->o.n_users < net->n_users ? p->o.n_users : net->n_users;
@@ -226,8 +225,7 @@ bool lc_people_likes(const struct lc_people *p, uint32_t member, size_t arm)
     return is_in(p->held + from, p->held_start[member + 1] - from, (uint32_t)arm);
 }
 
-/* Deck of the arms outside the training half, then the head of a Fisher-Yates shuffle. Keyed by (seed, t), so all
- * policies see the same candidates. */
+/* Deck of the arms outside the training half, then the head of a Fisher-Yates shuffle. */
 size_t lc_people_candidates(const struct lc_people *p, size_t t, size_t *arms)
 {
     uint32_t m = lc_people_player(p, t);
@@ -248,8 +246,7 @@ size_t lc_people_candidates(const struct lc_people *p, size_t t, size_t *arms)
     return take;
 }
 
-/* By going through all rounds: O(rounds (arms + C log likes)). `best` is reached by a policy that knows the held-out
- * likes; `uniform` is what `random` tends to. */
+/* By going through all rounds: O(rounds (arms + C log likes)). */
 void lc_people_bounds(const struct lc_people *p, size_t n_rounds, double *best, double *chance)
 {
     size_t *arms = lc_alloc(p->o.n_candidates, sizeof *arms);

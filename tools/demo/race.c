@@ -58,8 +58,7 @@ void lc_runner_close(struct lc_runner *r)
 
 /* --- one round -------------------------------------------------------------------------------------- */
 
-/* Candidates by id alone: their features are in the catalogue. The decision's id is the caller's, hence a function of
- * seed and round. */
+/* Candidates by id alone: their features are in the catalogue. */
 static void put_select(const struct lc_game *g, size_t t, const size_t *arms, size_t n, struct lc_text *out)
 {
     lc_text_clear(out);
@@ -82,8 +81,7 @@ static int fail(struct lc_runner *r, size_t t, const struct lc_reply *reply)
     return -1;
 }
 
-/* Latency as the caller sees it, failed requests included. Nanoseconds on the client's side: both ways on the socket,
- * queueing and the commit. h is the thread's own, so adding takes no lock. */
+/* Latency as the caller sees it, failed requests included. h is the thread's own, so adding takes no lock. */
 static const struct lc_reply *timed(struct lc_client *c, const char *path, const struct lc_text *body,
                                     struct lc_histogram *h)
 {
@@ -93,8 +91,7 @@ static const struct lc_reply *timed(struct lc_client *c, const char *path, const
     return reply;
 }
 
-/* Which of the candidates the answer names; 0, or -1 with r->why. The server may answer with nothing but a candidate,
- * so another answer is a fault worth stopping for. */
+/* 0, or -1 with r->why: the server may answer with nothing but a candidate. */
 static int read_choice(struct lc_runner *r, size_t t, const struct lc_reply *reply, const size_t *arms, size_t n,
                        size_t *chosen)
 {

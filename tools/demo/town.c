@@ -97,8 +97,7 @@ static void connect(struct lc_town *town, size_t *cap)
     free(parent);
 }
 
-/* Every pair is tossed for by its own keyed number: O(n^2). The probabilities give each user the expected degrees of
- * the header. */
+/* Every pair is tossed for by its own keyed number: O(n^2). */
 static void make_graph(struct lc_town *town)
 {
     size_t n = town->o.n_users, cap = 0;
@@ -118,8 +117,7 @@ static void make_graph(struct lc_town *town)
 
 /* --- arms and truth --------------------------------------------------------------------------------- */
 
-/* Normal vectors scaled to length 1 are uniform on the sphere. Two arms are at most 2 apart, which is the scale that
- * `lengthscale` is about. */
+/* Normal vectors scaled to length 1 are uniform on the sphere. */
 static void make_features(struct lc_town *town)
 {
     size_t m = town->o.n_arms, d = town->o.dim;

@@ -43,9 +43,8 @@ static int find_all(struct lc_log *log, struct generic *s)
 
 static int open_csv(struct lc_log *log)
 {
-    struct generic *s = lc_alloc(1, sizeof *s);
+    struct generic *s = log->state;
 
-    log->state = s;
     if (lc_map_parse(&s->map, log->o.map, log->why) != 0)
         return -1;
     return lc_columns_open(&s->rows, log) == 0 ? find_all(log, s) : -1;
@@ -55,11 +54,8 @@ static void close_csv(struct lc_log *log)
 {
     struct generic *s = log->state;
 
-    if (s == NULL)
-        return;
     lc_columns_close(&s->rows);
     lc_map_close(&s->map);
-    free(s);
 }
 
 static void read_context(struct lc_log *log, const struct generic *s)
@@ -120,4 +116,4 @@ static int next_csv(struct lc_log *log, struct lc_logged *ev)
     }
 }
 
-const struct lc_log_reader_ops lc_log_csv = {"csv", open_csv, next_csv, close_csv};
+const struct lc_log_reader_ops lc_log_csv = {"csv", open_csv, next_csv, close_csv, sizeof(struct generic)};

@@ -406,9 +406,8 @@ static int next_ndjson(struct lc_log *log, struct lc_logged *ev)
 /* A log with a catalogue begins each pass without one. */
 static int open_ndjson(struct lc_log *log)
 {
-    struct ndjson *s = lc_alloc(1, sizeof *s);
+    struct ndjson *s = log->state;
 
-    log->state = s;
     s->lent = KB_ID_NONE;
     return lc_map_parse(&s->map, log->o.map, log->why);
 }
@@ -417,14 +416,12 @@ static void close_ndjson(struct lc_log *log)
 {
     struct ndjson *s = log->state;
 
-    if (s == NULL)
-        return;
     lc_map_close(&s->map);
     lc_json_free(s->doc);
     lc_json_free(s->decided);
     lc_open_close(&s->open);
     free(s->flags);
-    free(s);
 }
 
-const struct lc_log_reader_ops lc_log_ndjson = {"ndjson", open_ndjson, next_ndjson, close_ndjson};
+const struct lc_log_reader_ops lc_log_ndjson = {"ndjson", open_ndjson, next_ndjson, close_ndjson,
+                                                sizeof(struct ndjson)};

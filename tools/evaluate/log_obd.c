@@ -119,9 +119,8 @@ static int offer_affinities(struct lc_log *log, const struct lc_columns *c)
 
 static int open_obd(struct lc_log *log)
 {
-    struct obd *s = lc_alloc(1, sizeof *s);
+    struct obd *s = log->state;
 
-    log->state = s;
     if (lc_columns_open(&s->rows, log) != 0 || find_columns(log, s) != 0)
         return -1;
     return log->o.items != NULL ? open_items(log) : offer_affinities(log, &s->rows);
@@ -131,11 +130,8 @@ static void close_obd(struct lc_log *log)
 {
     struct obd *s = log->state;
 
-    if (s == NULL)
-        return;
     lc_columns_close(&s->rows);
     lc_text_close(&s->user);
-    free(s);
 }
 
 /* The user's features are all that tells users apart; their values joined are the id, cut at what an id may have. */
@@ -189,4 +185,4 @@ static int next_obd(struct lc_log *log, struct lc_logged *ev)
     return 1;
 }
 
-const struct lc_log_reader_ops lc_log_obd = {"obd", open_obd, next_obd, close_obd};
+const struct lc_log_reader_ops lc_log_obd = {"obd", open_obd, next_obd, close_obd, sizeof(struct obd)};

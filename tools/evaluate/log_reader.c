@@ -95,8 +95,9 @@ static int open_file(struct lc_log *log)
 
 static void close_pass(struct lc_log *log)
 {
-    if (log->state != NULL || log->file != NULL)
+    if (log->state != NULL)
         log->ops->close(log);
+    free(log->state);
     log->state = NULL;
     if (log->file != NULL)
         fclose(log->file);
@@ -107,7 +108,10 @@ static int open_format(struct lc_log *log)
 {
     log->line = log->n_events = log->n_bad = 0;
     memset(log->skipped, 0, sizeof log->skipped);
-    return open_file(log) == 0 && log->ops->open(log) == 0 ? 0 : -1;
+    if (open_file(log) != 0)
+        return -1;
+    log->state = lc_alloc(1, log->ops->state_bytes);
+    return log->ops->open(log);
 }
 
 int lc_log_open(struct lc_log *log, const struct lc_log_reader_ops *ops, const struct lc_log_options *o)

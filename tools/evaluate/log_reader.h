@@ -52,12 +52,14 @@ struct lc_log;
 
 /* A format. `open` reads what stands in front of the events; `next` gives 1 with *ev, 0 at the end, -1 with log->why
  * for a line that is faulty (the next call goes on behind it) or LC_LOG_BROKEN where nothing can be read any more;
- * `close` frees the state, also after a failed open. The file and its lines are the log's. */
+ * `close` frees what the state holds, also after a failed open. The state itself, zeroed before `open`, the file and
+ * its lines are the log's. */
 struct lc_log_reader_ops {
     const char *name;
     int (*open)(struct lc_log *log);
     int (*next)(struct lc_log *log, struct lc_logged *ev);
     void (*close)(struct lc_log *log);
+    size_t state_bytes;
 };
 
 #define LC_LOG_BROKEN (-2)

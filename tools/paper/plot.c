@@ -183,7 +183,7 @@ static void put_script(FILE *f, const void *results)
 
     for (size_t i = 0; i < x->n_settings; i++)
         n += any_record(r, &x->settings[i], NULL) != NULL;
-    const size_t columns = n < 3 ? n : n == 4 ? 2 : 3, rows = (n + columns - 1) / columns;
+    const size_t columns = n == 3 || n > 4 ? 3 : n > 1 ? 2 : 1, rows = (n + columns - 1) / columns;
     const size_t width = x->plot == PB_PLOT_DICTIONARY ? 2 * PANEL_WIDTH : PANEL_WIDTH; /* room for the key beside it */
 
     fprintf(f, "set terminal svg size %zu,%zu dynamic background rgb \"white\"\n", columns * width,

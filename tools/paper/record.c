@@ -22,14 +22,24 @@
 
 /* ---- writing --------------------------------------------------------------------------------------------- */
 
-/* `,"key":[...]` of doubles, or of counts, which are below 2^53: nothing is rounded, infinities and NaN do not occur
- * (regrets and seconds are sums of finite numbers). */
-static void put_numbers(FILE *f, const char *key, const double *value, const size_t *count, size_t n)
+/* `,"key":[...]`: nothing is rounded, infinities and NaN do not occur (regrets and seconds are sums of finite numbers).
+ */
+static void put_doubles(FILE *f, const char *key, const double *value, size_t n)
 {
     fprintf(f, ",\"%s\":[", key);
     for (size_t i = 0; i < n; i++)
-        fprintf(f, "%s%.17g", i > 0 ? "," : "", value != NULL ? value[i] : (double)count[i]);
+        fprintf(f, "%s%.17g", i > 0 ? "," : "", value[i]);
     fputc(']', f);
+}
+
+/* The same for counts, which are below 2^53 and so come back through a double. */
+static void put_sizes(FILE *f, const char *key, const size_t *value, size_t n)
+{
+    double number[PB_MAX_CHECKPOINTS];
+
+    for (size_t i = 0; i < n; i++)
+        number[i] = (double)value[i];
+    put_doubles(f, key, number, n);
 }
 
 /* Flushed at once: what is on disk when the program is killed is what is kept. */
@@ -40,10 +50,10 @@ void pb_record_write(FILE *f, const struct pb_record *r)
     fprintf(f, ",\"blas_core\":\"%s\",\"n_empty\":%llu", r->blas_core, (unsigned long long)r->n_empty);
     fprintf(f, ",\"decide_seconds\":%.17g,\"learn_seconds\":%.17g,\"settle_seconds\":%.17g", r->decide_seconds,
             r->learn_seconds, r->settle_seconds);
-    put_numbers(f, "at", NULL, r->at, r->n_checkpoints);
-    put_numbers(f, "regret", r->regret, NULL, r->n_checkpoints);
-    put_numbers(f, "seconds", r->seconds, NULL, r->n_checkpoints);
-    put_numbers(f, "dictionary", NULL, r->dictionary, r->n_checkpoints);
+    put_sizes(f, "at", r->at, r->n_checkpoints);
+    put_doubles(f, "regret", r->regret, r->n_checkpoints);
+    put_doubles(f, "seconds", r->seconds, r->n_checkpoints);
+    put_sizes(f, "dictionary", r->dictionary, r->n_checkpoints);
     fputs("}\n", f);
     fflush(f);
 }

@@ -147,7 +147,7 @@ static void judge_run(const struct lc_ope_result *r, double truth, struct score 
 
 static void one_run(uint64_t run, bool learns, struct score *s)
 {
-    static const struct lc_log_reader_ops sim = {"simulation", sim_open, sim_next, sim_close};
+    static const struct lc_log_reader_ops sim = {"simulation", sim_open, sim_next, sim_close, 0};
     const struct lc_ope_options o = {.is_wanted = {true, true, true, true, true},
                                      .level = 0.95,
                                      .n_resamples = 300,

@@ -190,6 +190,38 @@ START_TEST(an_arm_at_its_limit_is_filled_with_the_points_of_which_most_is_left)
 }
 END_TEST
 
+/* Few points ask for their users' values one by one, many for a row that is made once: the same bits. */
+START_TEST(a_candidate_alone_has_the_bits_that_it_has_among_others)
+{
+    struct kbt_world w;
+    const struct kb_spec spec = spec_of(15);
+    kbt_world_open(&w, &spec, 30, 20, true, 3);
+    kbt_world_run(&w, 30, 4);
+    const double *features[20] = {NULL};
+    uint32_t arms[20];
+    double mean[20], sd[20];
+    for (uint32_t a = 0; a < 20; a++)
+        arms[a] = a;
+    ck_assert_int_eq(kb_posterior_fit_scratch(w.posterior, &w.scratch, 0), KB_OK);
+    for (size_t i = 0; i < w.n_seen; i++) {
+        struct kb_candidates cand = {.user = kbt_point(&w, &w.seen[i]).user,
+                                     .context = w.seen[i].x,
+                                     .n = 20,
+                                     .arms = arms,
+                                     .features = features};
+        kb_posterior_predict(w.posterior, &cand, &w.scratch, mean, sd);
+        cand.n = 1;
+        for (uint32_t a = 0; a < 20; a++) {
+            double one[2];
+            cand.arms = arms + a;
+            kb_posterior_predict(w.posterior, &cand, &w.scratch, &one[0], &one[1]);
+            ck_assert(one[0] == mean[a] && one[1] == sd[a]);
+        }
+    }
+    kbt_world_close(&w);
+}
+END_TEST
+
 /* Bit for bit, so that they are ties to a rule. */
 START_TEST(arms_never_learned_at_are_all_the_same)
 {
@@ -209,6 +241,28 @@ START_TEST(arms_never_learned_at_are_all_the_same)
     for (size_t i = 0; i < 100; i++)
         ck_assert(mean[i] == 0.7 && sd[i] == sd[0]);
     ck_assert(kbt_close(sd[0] * sd[0], kbt_world_kernel(&w, &w.seen[0], &w.seen[0]), 1e-12));
+    kbt_world_close(&w);
+}
+END_TEST
+
+/* What a request is charged by: the same of a model that learned one by one and of one that was filled. */
+START_TEST(the_width_is_the_root_of_the_mean_square_of_arms)
+{
+    struct kbt_world w;
+    const struct kb_spec spec = spec_of(15);
+    double n_of[5] = {0}, squares = 0;
+    kbt_world_open(&w, &spec, 9, 5, true, 3);
+    ck_assert_double_eq(kb_posterior_width(w.posterior), 0);
+    kbt_world_run(&w, 60, 4);
+    for (size_t i = 0; i < kb_posterior_n_support(w.posterior); i++)
+        n_of[kb_posterior_support_point(w.posterior, i).arm]++;
+    for (size_t a = 0; a < 5; a++)
+        squares += n_of[a] * n_of[a];
+    ck_assert_double_gt(squares, 0);
+    ck_assert(kbt_close(kb_posterior_width(w.posterior), sqrt(squares / 5), 1e-12));
+    struct kb_posterior *filled = kbt_world_fill(&w, NULL, 0);
+    ck_assert(kbt_close(kb_posterior_width(filled), sqrt(squares / 5), 1e-12));
+    kb_posterior_free(filled);
     kbt_world_close(&w);
 }
 END_TEST
@@ -249,5 +303,6 @@ int main(void)
                    a_kernel_over_a_graph_that_is_not_there_tells_no_users_apart,
                    an_arm_at_its_limit_goes_on_learning_at_the_points_that_it_has,
                    an_arm_at_its_limit_is_filled_with_the_points_of_which_most_is_left,
-                   arms_never_learned_at_are_all_the_same, the_model_has_no_scale_of_its_own);
+                   arms_never_learned_at_are_all_the_same, a_candidate_alone_has_the_bits_that_it_has_among_others,
+                   the_width_is_the_root_of_the_mean_square_of_arms, the_model_has_no_scale_of_its_own);
 }
