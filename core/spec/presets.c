@@ -14,12 +14,15 @@
  * a = 1 + 2/T at TC's T = 1,000. Who changes `noise` should change lambda with it. Their limit is lower where every
  * batch of rewards costs a decomposition (spectrum.h).
  *
- * The default row's own values: lambda 1/4 bounds the noise variance of rewards in [0, 1], and mu = lambda keeps the
- * sketch finer than the noise; rho 0.01 lets what everybody likes weigh as much as what friends like (the crowd's
- * share of the prior variance falls with n rho); normalisation gives every user the prior variance 1. It acts on mean +
- * beta sd and shows the bounds of CMM over its dictionary, for rewards in [0, 1] whose noise is 1/2-sub-Gaussian. One
- * decision in twenty is drawn from all candidates alike, so that every propensity is above 0 and the log can be
- * evaluated for other policies. */
+ * The default row, `laplaced`, finds out its own scales (tuning.h) where arms have no features, and is laplaced-kors
+ * where they have. One decision in fifty is drawn from all candidates alike.
+ *
+ * laplaced-kors was the default before: lambda 1/4 bounds the noise variance of rewards in [0, 1], and mu = lambda
+ * keeps the sketch finer than the noise; rho 0.01 lets what everybody likes weigh as much as what friends like (the
+ * crowd's share of the prior variance falls with n rho); normalisation gives every user the prior variance 1. It acts
+ * on mean + beta sd and shows the bounds of CMM over its dictionary, for rewards in [0, 1] whose noise is
+ * 1/2-sub-Gaussian. One decision in twenty is drawn from all candidates alike, so that every propensity is above 0 and
+ * the log can be evaluated for other policies. */
 #include "spec/spec.h"
 
 #include <assert.h>
@@ -45,7 +48,8 @@ struct preset {
     bool is_normalized, follows_medians;
     size_t max_dictionary, exact_limit;
     double epsilon, noise;
-    bool is_tuned; /* finds out its own scales: all, or where lengthscales follow medians its variances */
+    bool is_tuned;             /* finds out its own scales: all, or where lengthscales follow medians its variances */
+    const char *with_features; /* the row that stands in where arms have features; NULL: this one */
     enum kb_conf_type conf;
     enum kb_score score;
 };
@@ -57,14 +61,17 @@ struct preset {
     {name, KB_USER_##user, KB_VEC_##context, KB_VEC_##arm, KB_REPR_##repr, KB_RULE_##rule, .beta = __VA_ARGS__}
 
 static const struct preset presets[] = {
-    PRESET("laplaced",         LAPLACIAN, RBF,    RBF,    KORS,   UCB,        2,
-           .rho = 0.01, .population = 1.0, .is_normalized = true, .lambda = 0.25, .max_dictionary = 1024,
-           .epsilon = 0.05, .conf = KB_CONF_CMM, .score = KB_SCORE_FIXED, .noise = 0.5),
+    PRESET("laplaced",         LAPLACIAN, RBF,    DELTA,  BY_ARM, RAND_UCB,   1,
+           .is_normalized = true, .lambda = 0.25, .exact_limit = 1024, .epsilon = 0.02, .is_tuned = true,
+           .with_features = "laplaced-kors"),
     PRESET("laplaced-by-arm",  LAPLACIAN, RBF,    DELTA,  BY_ARM, RAND_UCB,   1,
            .is_normalized = true, .lambda = 0.25, .exact_limit = 1024, .epsilon = 0.02, .is_tuned = true),
     PRESET("laplaced-by-component", LAPLACIAN, RBF, RBF, BY_COMPONENT, RAND_UCB, 1,
            .is_normalized = true, .lambda = 0.25, .max_dictionary = 1024, .epsilon = 0.02, .follows_medians = true,
            .rho = 0.3, .is_tuned = true),
+    PRESET("laplaced-kors",    LAPLACIAN, RBF,    RBF,    KORS,   UCB,        2,
+           .rho = 0.01, .population = 1.0, .is_normalized = true, .lambda = 0.25, .max_dictionary = 1024,
+           .epsilon = 0.05, .conf = KB_CONF_CMM, .score = KB_SCORE_FIXED, .noise = 0.5),
     PRESET("lk-gp-ucb",        LAPLACIAN, RBF,    RBF,    EXACT,  UCB,        2, .exact_limit = LK_EXACT_LIMIT),
     PRESET("lk-gp-ts",         LAPLACIAN, RBF,    RBF,    EXACT,  THOMPSON,   1, .exact_limit = LK_EXACT_LIMIT),
     PRESET("ek-ucb",           ONES,      RBF,    RBF,    KORS,   UCB,        2),
@@ -117,9 +124,11 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
     const struct preset *p = find_preset(name);
     if (p == NULL)
         return KB_ENOTFOUND;
-    assert(strlen(p->name) < sizeof spec->algorithm);
+    if (arm_dim > 0 && p->with_features != NULL)
+        p = find_preset(p->with_features);
+    assert(strlen(name) < sizeof spec->algorithm);
     kb_spec_init(spec);
-    memcpy(spec->algorithm, p->name, strlen(p->name) + 1);
+    memcpy(spec->algorithm, name, strlen(name) + 1);
     spec->context_dim = context_dim;
     spec->arm_dim = arm_dim;
     spec->user_kernel.type = p->user;

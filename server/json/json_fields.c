@@ -73,7 +73,7 @@ const struct ld_rules *ld_field_rules(const char *group)
     } groups[] = {
         {"", &ld_configuration_rules},
         {"user_kernel", &ld_user_kernel_rules},
-        {"context_kernel", &ld_vector_kernel_rules},
+        {"context_kernel", &ld_context_kernel_rules},
         {"arm_kernel", &ld_vector_kernel_rules},
         {"representation", &ld_representation_rules},
         {"prior", &ld_prior_rules},

@@ -28,7 +28,7 @@ static const struct ld_rules names_of_challengers = {NULL, 0};
 
 /* The groups in which presets differ. */
 static const char *const of_preset[] = {"user_kernel", "context_kernel", "arm_kernel", "representation",
-                                        "prior",       "confidence",     "rule"};
+                                        "prior",       "tune",           "confidence", "rule"};
 
 static bool is_of_preset(const char *key)
 {

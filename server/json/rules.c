@@ -128,7 +128,7 @@ const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
 }, 10};
 
 const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
-    {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
+    {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-kors", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
     {.key = "context_dim", .lo = 0, .hi = 4096},
     {.key = "arm_dim", .lo = 0, .hi = 4096},
     {.key = "user_kernel"},
@@ -155,7 +155,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
 }, 24};
 
 const struct ld_rules ld_challenger_rules = {(const struct ld_rule[]){
-    {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
+    {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-kors", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
     {.key = "user_kernel"},
     {.key = "context_kernel"},
     {.key = "arm_kernel"},
@@ -195,9 +195,16 @@ const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "min_observations", .lo = 1, .hi = 1000000},
 }, 13};
 
-const struct ld_rules ld_vector_kernel_rules = {(const struct ld_rule[]){
+const struct ld_rules ld_context_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"rbf", "matern12", "matern32", "matern52", "linear", "polynomial", "delta", "ones", NULL}},
     {.key = "lengthscale", .choices = (const char *const[]){"median", "learned", NULL}, .lo = 1e-12, .hi = 1000000000000},
+    {.key = "degree", .lo = 1, .hi = 8},
+    {.key = "offset", .lo = 0, .hi = 1000000000000},
+}, 4};
+
+const struct ld_rules ld_vector_kernel_rules = {(const struct ld_rule[]){
+    {.key = "type", .choices = (const char *const[]){"rbf", "matern12", "matern32", "matern52", "linear", "polynomial", "delta", "ones", NULL}},
+    {.key = "lengthscale", .choices = (const char *const[]){"median", NULL}, .lo = 1e-12, .hi = 1000000000000},
     {.key = "degree", .lo = 1, .hi = 8},
     {.key = "offset", .lo = 0, .hi = 1000000000000},
 }, 4};

@@ -119,6 +119,9 @@ enum { LD_USER_KERNEL_TYPE, LD_USER_KERNEL_RHO, LD_USER_KERNEL_POPULATION, LD_US
        LD_USER_KERNEL_MIN_OBSERVATIONS };
 extern const struct ld_rules ld_user_kernel_rules;
 
+enum { LD_CONTEXT_KERNEL_TYPE, LD_CONTEXT_KERNEL_LENGTHSCALE, LD_CONTEXT_KERNEL_DEGREE, LD_CONTEXT_KERNEL_OFFSET };
+extern const struct ld_rules ld_context_kernel_rules;
+
 enum { LD_VECTOR_KERNEL_TYPE, LD_VECTOR_KERNEL_LENGTHSCALE, LD_VECTOR_KERNEL_DEGREE, LD_VECTOR_KERNEL_OFFSET };
 extern const struct ld_rules ld_vector_kernel_rules;
 

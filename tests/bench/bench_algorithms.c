@@ -30,7 +30,7 @@
 #define NAME "bench_algorithms"
 
 static const struct bench_row variants[] = {
-    {"laplaced, threshold", "laplaced", KB_REPR_THRESHOLD, -1, -1},
+    {"laplaced, threshold", "laplaced-kors", KB_REPR_THRESHOLD, -1, -1},
     {"cmm, exact, to read", "cmm-ucb", -1, -1, KB_SCORE_FIXED},
     {"dmm, exact, to read", "dmm-ucb", -1, -1, KB_SCORE_FIXED},
     {"cmm, dictionary", "cmm-ucb", KB_REPR_KORS, -1, -1},

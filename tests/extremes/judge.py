@@ -48,7 +48,7 @@ class Judge:
         self.client, self.n_witnessed, self.said = Client(self.server), 0, []
         self.pid = self.server.pid
         self.rng = random.Random(7)
-        self.client.put_tenant("witness", algorithm="laplaced", arm_dim=1, durability="relaxed")
+        self.client.put_tenant("witness", algorithm="laplaced-kors", arm_dim=1, durability="relaxed")
 
     # ---- requests ------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ static struct kb_engine *new_engine(void)
     struct kb_spec spec;
     struct kb_event ev = {.seq = 1, .at_ms = 1, .type = KB_EV_CONFIGURED};
 
-    FUZZ_EXPECT(kb_spec_preset(&spec, "laplaced", CONTEXT_DIM, ARM_DIM) == KB_OK);
+    FUZZ_EXPECT(kb_spec_preset(&spec, "laplaced-kors", CONTEXT_DIM, ARM_DIM) == KB_OK);
     ev.as.configured.spec = &spec;
     ev.as.configured.version = 1;
     FUZZ_EXPECT(kb_engine_new(&e, (struct kb_hash_key){{1, 2}}) == KB_OK && kb_engine_fold(e, &ev, NULL) == KB_OK);

@@ -52,7 +52,7 @@ int fuzz_shadow(const uint8_t *data, size_t n)
     kb_engine_free(e);
     if (context_dim > MOST_DIM || arm_dim > MOST_DIM)
         return 0;
-    FUZZ_EXPECT(kb_spec_preset(&spec, "laplaced", context_dim, arm_dim) == KB_OK);
+    FUZZ_EXPECT(kb_spec_preset(&spec, "laplaced-kors", context_dim, arm_dim) == KB_OK);
     FUZZ_EXPECT(ld_shadow_new(&s, &spec, NULL) == KB_OK);
     feed(s, (const char *)data, (const char *)data + n);
     check_decision(s, &spec);

@@ -29,7 +29,7 @@ def keyed(tmp_path_factory):
     server = Server(folder, "--admin-key-file", str(folder / "keys")).start()
     client = Client(server, KEY)
     for tenant in ("t", *SELF_CHANGING):
-        client.put_tenant(tenant, algorithm="laplaced", context_dim=2, arm_dim=3)
+        client.put_tenant(tenant, algorithm="laplaced-kors", context_dim=2, arm_dim=3)
     yield client
     assert server.terminate() == 0
     server.close()

@@ -56,9 +56,19 @@ def test_what_is_not_said_comes_from_the_preset(api, name):
     assert conf["context_kernel"]["type"] == "ones" and conf["arm_kernel"]["lengthscale"] == 1
 
 
-def test_the_default_row_is_made_for_rewards_between_0_and_1(api, name):
-    conf = api.put_tenant(name)["configuration"]
-    assert (conf["algorithm"], conf["representation"]["type"]) == ("laplaced", "kors")
+def test_the_default_row_leaves_its_scales_to_the_rewards(api, name):
+    conf = api.call("PUT", f"/tenants/{name}", {"context_dim": 2}, expect=201).json["configuration"]
+    assert (conf["algorithm"], conf["representation"]["type"], conf["tune"]) == ("laplaced", "by_arm", True)
+    assert conf["rule"]["type"] == "rand_ucb" and conf["rule"]["epsilon"] == 0.02
+    assert conf["representation"]["lambda"] == conf["user_kernel"]["rho"] == conf["context_kernel"]["lengthscale"] == "learned"
+    assert set(conf["prior"].values()) == {"learned"}
+    other = api.call("PUT", f"/tenants/{name}-arms", {"arm_dim": 2}, expect=201).json["configuration"]
+    assert {**other, "algorithm": "laplaced-kors"} == api.put_tenant(f"{name}-kors", algorithm="laplaced-kors", arm_dim=2)["configuration"]
+
+
+def test_laplaced_kors_is_made_for_rewards_between_0_and_1(api, name):
+    conf = api.put_tenant(name, algorithm="laplaced-kors")["configuration"]
+    assert (conf["algorithm"], conf["representation"]["type"]) == ("laplaced-kors", "kors")
     assert conf["representation"]["lambda"] == conf["representation"]["mu"] == 0.25
     assert conf["user_kernel"] == {"type": "laplacian", "rho": 0.01, "population": 1, "normalize": True, "power": 1, "tau": 1,
                                    "k": 8, "lengthscale": "median", "bandwidth": "median", "features": 256, "refresh": 200,

@@ -178,7 +178,7 @@ def test_a_patch_of_the_algorithm_takes_its_preset_and_leaves_the_rest(api, name
 
 
 def test_forgetting_is_no_presets_and_stays(api, name):
-    api.put_tenant(name, algorithm="laplaced", forgetting={"type": "half_life", "half_life_s": 60})
+    api.put_tenant(name, algorithm="laplaced-kors", forgetting={"type": "half_life", "half_life_s": 60})
     got = patched(api, name, {"algorithm": "ts"}).json["configuration"]
     assert got["algorithm"] == "ts" and got["forgetting"]["half_life_s"] == 60 and got["forgetting"]["type"] == "half_life"
 
@@ -221,7 +221,7 @@ def test_faults_are_named_in_the_order_of_the_patch_and_change_nothing(api, name
 def test_every_fault_of_a_configuration_is_one_of_its_patch(boot, name):
     """Those of c05_body_rules.py for the body of a PUT, as a patch: null is none there, and an object lacks nothing that is in force."""
     api = Client(boot("--max-magnitude", "1e30"))
-    api.put_tenant(name, algorithm="laplaced", routing={"sticky": {"ttl_s": 5}})
+    api.put_tenant(name, algorithm="laplaced-kors", routing={"sticky": {"ttl_s": 5}})
     before, n = steady(view(api, name)), 0
     for body, pointer in all_cases("settings"):
         if pointer in (None, "") or at_pointer(body, pointer) in (None, {}):

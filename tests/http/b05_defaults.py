@@ -7,7 +7,7 @@ import pytest
 
 from harness import Client, run_ctl
 
-RULES = [{"algorithm": "laplaced"}, {"algorithm": "ucb"}, {"algorithm": "ts"}, {"algorithm": "sup-kernel-ucb"}, {"algorithm": "cmm-ucb"},
+RULES = [{"algorithm": "laplaced"}, {"algorithm": "laplaced-kors"}, {"algorithm": "ucb"}, {"algorithm": "ts"}, {"algorithm": "sup-kernel-ucb"}, {"algorithm": "cmm-ucb"},
          {"algorithm": "lk-gp-ucb"}, {"algorithm": "ts", "confidence": {"beta": 0}}]
 
 

@@ -82,7 +82,7 @@ def values(api, tenant):
     return {r["arm"]: (r["mean"], r["sd"]) for r in ranking}
 
 
-@pytest.mark.parametrize("preset", ["ucb", "laplaced"])
+@pytest.mark.parametrize("preset", ["ucb", "laplaced", "laplaced-kors"])
 @pytest.mark.parametrize("aggregation, told, learned", [
     ("sum", [0.5, 0.25, 1.0], 1.75), ("last", [0.5, 0.25, 1.0], 1.0), ("last", [3.0, -2.0], -2.0), ("sum", [1.0, 1.0], 2.0)])
 def test_aggregates_end_where_one_final_value_would(api, name, preset, aggregation, told, learned):

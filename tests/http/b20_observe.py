@@ -45,7 +45,7 @@ def test_bulk_teaches_what_one_by_one_does(api, name):
 def test_bulk_over_a_dictionary_teaches_what_one_by_one_does(api, name):
     lines = [{"user": f"u{t % 5}", "arm": f"x{t % 9}", "reward": 0.1 * (t % 7)} for t in range(200)]
     for suffix in (".bulk", ".single"):
-        api.put_tenant(name + suffix, algorithm="laplaced")
+        api.put_tenant(name + suffix, algorithm="laplaced-kors")
     api.call("POST", "/observe", lines, kind=NDJSON, tenant=name + ".bulk")
     for line in lines:
         api.call("POST", "/observe", line, tenant=name + ".single")

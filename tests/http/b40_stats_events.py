@@ -78,7 +78,7 @@ def test_parameters_out_of_range_are_refused(api, part, query):
 
 
 def test_the_log_names_everything_that_changed_the_model(api, name):
-    api.put_tenant(name, algorithm="laplaced", arm_dim=1)
+    api.put_tenant(name, algorithm="laplaced-kors", arm_dim=1)
     api.put_arms(name, [{"id": "a", "features": [1]}])
     api.put_graph(name, [["u", "v", 2.5]])
     d = api.select("u", tenant=name)["decision"]

@@ -182,9 +182,15 @@ def escape(key):
     return key.replace("~", "~0").replace("/", "~1")
 
 
+def kinds(schema):
+    """Types of a schema, or of what it is one of."""
+    told = [one.get("type") for one in schema.get("oneOf", [schema])]
+    return {kind for one in told for kind in (one if isinstance(one, list) else [one])}
+
+
 def is_of_dimensions(one, key):
     """Whether a member is the context of a request, which a tenant of `context_dim` above 0 wants; a prior has a variance of that name."""
-    return key == "context" and key in one.get("properties", {}) and resolve(one["properties"][key]).get("type") != "number"
+    return key == "context" and key in one.get("properties", {}) and "number" not in kinds(resolve(one["properties"][key]))
 
 
 def members(schema, value):

@@ -58,7 +58,7 @@ def bad(tmp_path_factory):
 
 def filled(server):
     client = Client(server, tenant="bad")
-    client.put_tenant("bad", algorithm="laplaced", context_dim=CONTEXT_DIM, arm_dim=ARM_DIM)
+    client.put_tenant("bad", algorithm="laplaced-kors", context_dim=CONTEXT_DIM, arm_dim=ARM_DIM)
     client.put_arms("bad", [{"id": f"a{i}", "features": [i, 1, 0]} for i in range(3)])
     client.put_graph("bad", [["u", "v", 1]])
     client.select("u", context=[0, 1], decision="open")

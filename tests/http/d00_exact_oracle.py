@@ -120,7 +120,7 @@ def test_arms_that_are_held_apart_agree(boot, prior, has_graph):
     rng = np.random.default_rng(13)
     server = boot()
     graph = weighted_graph(rng, 12) if has_graph else ((), {})
-    session = Session(Client(server), "apart", rng, {"algorithm": "laplaced-by-arm", "context_dim": 2, "prior": prior, "representation": {"lambda": 0.3}, "rule": {"type": "ucb", "epsilon": 0}},
+    session = Session(Client(server), "apart", rng, {"algorithm": "laplaced-by-arm", "tune": False, "context_dim": 2, "prior": prior, "representation": {"lambda": 0.3}, "rule": {"type": "ucb", "epsilon": 0}},
                       graph,
                       [{"id": x} for x in "abcd"])
     contexts = [[float(x) for x in rng.normal(size=2)] for _ in range(9)]

@@ -45,7 +45,7 @@ def assert_agrees(client, tenant, rng, users):
 
 
 @pytest.mark.parametrize("preset, representation", [
-    ("ek-ucb", {"lambda": 0.1, "mu": 0.1}), ("laplaced", {"lambda": 0.1}), ("laplaced", {"type": "threshold", "threshold": 0.01, "lambda": 0.1})],
+    ("ek-ucb", {"lambda": 0.1, "mu": 0.1}), ("laplaced-kors", {"lambda": 0.1}), ("laplaced-kors", {"type": "threshold", "threshold": 0.01, "lambda": 0.1})],
     ids=["ek-ucb", "laplaced", "threshold"])
 def test_the_sketch_agrees_before_and_after_a_kill(boot, preset, representation):
     rng = np.random.default_rng(11)
@@ -89,7 +89,7 @@ def test_the_sketch_still_predicts_what_exact_would(api, name):
 
 def test_the_dictionary_never_passes_its_cap(api, name):
     rng = np.random.default_rng(14)
-    api.put_tenant(name, algorithm="laplaced", **{**SMOOTH, "arm_kernel": {"type": "rbf", "lengthscale": 0.1}},
+    api.put_tenant(name, algorithm="laplaced-kors", **{**SMOOTH, "arm_kernel": {"type": "rbf", "lengthscale": 0.1}},
                    representation={"max_dictionary": 20, "mu": 0.01})
     api.put_arms(name, ARMS)
     drive(api, name, rng, 200, [f"u{i}" for i in range(9)])

@@ -14,7 +14,7 @@ ARMS = [{"id": f"a{i}", "features": [round(0.3 * i, 3), round(0.7 * math.sin(i),
 DISCOUNT = {"type": "discount", "discount": 0.95}
 HALF_LIFE = {"type": "half_life", "half_life_s": 0.2}
 EXACT = {"algorithm": "lk-gp-ucb", "representation": {"lambda": 0.2}}
-THRESHOLD = {"algorithm": "laplaced", "representation": {"type": "threshold", "threshold": 0.05, "lambda": 0.2}}
+THRESHOLD = {"algorithm": "laplaced-kors", "representation": {"type": "threshold", "threshold": 0.05, "lambda": 0.2}}
 DIMENSIONS = {"context_dim": 1, "arm_dim": 2}
 
 
@@ -162,7 +162,7 @@ def test_a_change_of_the_setting_counts_from_there_and_bounds_stay_refused(api, 
     assert api.model(name) == model
 
 
-@pytest.mark.parametrize("algorithm", ["laplaced", "lk-gp-ucb", "bbkb", "ucb"])
+@pytest.mark.parametrize("algorithm", ["laplaced-kors", "lk-gp-ucb", "bbkb", "ucb"])
 def test_erased_events_do_not_count(api, name, algorithm):
     """A discount counts learning events; those of somebody who is erased were never there."""
     import l00_erasure

@@ -9,7 +9,7 @@ from harness import Client
 
 CONFIGS = {
     "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
-    "kors": dict(algorithm="laplaced", arm_dim=1, context_dim=1, representation={"lambda": 0.2}),
+    "kors": dict(algorithm="laplaced-kors", arm_dim=1, context_dim=1, representation={"lambda": 0.2}),
     "by_arm": dict(algorithm="laplaced-by-arm", context_dim=1, prior={"mean": 0.3}),
     "by_component": dict(algorithm="laplaced-by-component", arm_dim=1, context_dim=1, prior={"mean": 0.3}),
     "bkb": dict(algorithm="bkb", arm_dim=1, context_dim=1, representation={"lambda": 0.1}),

@@ -73,7 +73,8 @@ def compare(client, recorded, is_folded):
         then = dict(then)
         now = make_data.state_of(client, name)
         assert close(stats_in_words_of_today(then.pop("stats")), now.pop("stats")), name
-        wrong = [(k, then[k], now[k]) for k in then if not same({k: then[k]}, {k: now[k]})]
+        # Bounds are computed anew for each answer, and may be by a better way than then; what was folded has the same bits.
+        wrong = [(k, then[k], now[k]) for k in then if not (close if k == "answers" else same)({k: then[k]}, {k: now[k]})]
         assert not wrong, (name, wrong)
         assert client.verify(name)["equal"] or not is_folded and same is close, name
 

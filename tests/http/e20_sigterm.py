@@ -14,7 +14,7 @@ from harness import Client
 def test_requests_in_flight_are_answered_and_kept(boot):
     server = boot()
     client = Client(server)
-    client.put_tenant("t", algorithm="laplaced")
+    client.put_tenant("t", algorithm="laplaced-kors")
     answers, broken, lock, enough = [], [], threading.Lock(), threading.Event()
 
     def work(k):
@@ -207,7 +207,7 @@ def test_a_signal_during_a_long_build_leaves_it_to_the_next_start(boot):
 def test_a_signal_during_an_import_leaves_the_tenant_whole_or_not_at_all(boot):
     server = boot("--drain-timeout", "0")
     client = Client(server)
-    client.put_tenant("from", algorithm="laplaced")
+    client.put_tenant("from", algorithm="laplaced-kors")
     client.call("POST", "/observe", [{"user": f"u{i % 50}", "arm": f"a{i % 7}", "reward": i % 2} for i in range(8000)],
                 kind="application/x-ndjson", tenant="from")
     log = client.call("GET", "/tenants/from/export").content

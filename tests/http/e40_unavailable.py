@@ -74,7 +74,7 @@ def test_too_many_open_decisions_answer_503_until_some_close(boot):
 def test_relaxed_durability_answers_before_the_commit_and_still_gets_there(boot):
     server = boot()
     client = Client(server, tenant="t")
-    client.put_tenant("t", algorithm="laplaced", durability="relaxed")
+    client.put_tenant("t", algorithm="laplaced-kors", durability="relaxed")
     for t in range(50):
         client.select(f"u{t}", candidates=["a", "b"], decision=f"d{t}")
         client.reward(f"d{t}", 0.5)

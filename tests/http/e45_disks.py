@@ -11,7 +11,7 @@ import pytest
 
 from harness import Client
 
-TENANT = {"algorithm": "laplaced", "context_dim": 1, "representation": {"type": "kors", "lambda": 0.2}}
+TENANT = {"algorithm": "laplaced-kors", "context_dim": 1, "representation": {"type": "kors", "lambda": 0.2}}
 
 
 def run(*command):

@@ -21,7 +21,7 @@ MB = 1 << 20
 LOAD_S = 3
 EXACT = {"algorithm": "k-ucb", "context_dim": 4, "representation": {"type": "exact", "exact_limit": 8000}}
 TENANTS = {"exact-0": EXACT, "exact-1": EXACT, "users": {"algorithm": "lk-gp-ucb", "context_dim": 2},
-           "points": {"algorithm": "laplaced", "context_dim": 3}, "drawn": {"algorithm": "bkb", "context_dim": 3}}
+           "points": {"algorithm": "laplaced-kors", "context_dim": 3}, "drawn": {"algorithm": "bkb", "context_dim": 3}}
 
 
 # OpenBLAS's kernels for AVX-512 multiply small matrices in memory that they ask malloc for and do not look at: without it

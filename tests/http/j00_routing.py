@@ -236,12 +236,12 @@ def test_faulty_settings_are_named(api, name, routing, status, pointer):
 
 
 def test_settings_are_shown_in_full_and_build_no_model(api, name):
-    api.put_tenant(name, algorithm="laplaced")
+    api.put_tenant(name, algorithm="laplaced-kors")
     api.put_arms(name, ["a", "b"])
     for i in range(6):
         api.observe("u", "ab"[i % 2], i, tenant=name)
     n = len(api.events(name))
-    view = api.call("PUT", f"/tenants/{name}", {"algorithm": "laplaced", "routing": {"holdout": {"share": 0.25, "baseline": {"rule": "uniform"}}, "sticky": {"ttl_s": 0.25}}}).json
+    view = api.call("PUT", f"/tenants/{name}", {"algorithm": "laplaced-kors", "routing": {"holdout": {"share": 0.25, "baseline": {"rule": "uniform"}}, "sticky": {"ttl_s": 0.25}}}).json
     assert view["configuration"]["routing"] == {"holdout": {"share": 0.25, "baseline": {"rule": "uniform"}, "salt": ""}, "sticky": {"ttl_s": 0.25}, "stopped": False}
     assert [e["type"] for e in api.events(name, after=n)] == ["configured"] and not view["rebuilding"]
 

@@ -19,7 +19,7 @@ SQLITE = "application/vnd.sqlite3"
 GRAPH = [["u0", "u1", 1], ["u1", "u2", 0.5]]
 
 
-def fill(client, name, preset="laplaced", n=24, **more):
+def fill(client, name, preset="laplaced-kors", n=24, **more):
     """Every kind of event that traffic makes, a slate and an open decision among them; decisions named by us and by the server."""
     plain = preset in ("ts", "ucb", "random")
     client.put_tenant(name, algorithm=preset, **({} if plain else {"arm_dim": 1, "context_dim": 1}), **more)

@@ -9,7 +9,7 @@ from harness import Client
 
 GRAPH = [["ann", "bob", 1], ["bob", "cid", 2], ["ann", "cid", 1], ["dee", "ann", 1], ["bob", "eve", 1]]
 USERS = ["ann", "bob", "cid", "dee", "zoe"]  # eve is known by the graph alone, zoe not by it
-ALGORITHMS = ["laplaced", "lk-gp-ucb", "ek-ucb", "bbkb", "ts", "cmm-ucb", "ucb"]
+ALGORITHMS = ["laplaced", "laplaced-kors", "lk-gp-ucb", "ek-ucb", "bbkb", "ts", "cmm-ucb", "ucb"]
 
 
 def traffic(client, name, algorithm, without=None, seed=5, n=120):
@@ -58,10 +58,10 @@ def test_the_model_is_that_of_a_log_without_the_user(api, name, algorithm):
 
 @pytest.mark.parametrize("user", ["eve", "zoe", "dee"])
 def test_users_of_the_graph_alone_and_strangers_go_as_well(api, name, user):
-    traffic(api, name, "laplaced")
+    traffic(api, name, "laplaced-kors")
     api.call("DELETE", f"/tenants/{name}/users/{user}")
     never = name + "-never"
-    traffic(api, never, "laplaced", without=user)
+    traffic(api, never, "laplaced-kors", without=user)
     api.call("POST", f"/tenants/{never}/rebuild")
     assert content(api, name) == content(api, never)
     assert f'"{user}"' not in api.call("GET", f"/tenants/{name}/events").text
@@ -81,7 +81,7 @@ def test_nothing_of_the_user_is_in_the_files_and_the_restart_is_exact(boot):
     server = boot("--snapshot-events", "5")
     client = Client(server)
     secret = "a user with a very recognisable name / and a slash"
-    traffic(client, "t", "laplaced")
+    traffic(client, "t", "laplaced-kors")
     for i in range(20):
         client.call("POST", "/observe", {"user": secret, "arm": {"id": "a", "features": [0.1]}, "context": [i / 20], "reward": 1}, tenant="t")
     client.select(secret, candidates=[{"id": "a", "features": [0.1]}], context=[0.2], decision="secret-decision", tenant="t")
@@ -101,7 +101,7 @@ def test_others_are_served_and_learned_from_meanwhile(boot):
     """Traffic of everybody goes on while a user is erased; what they did until the answer is gone, all else is there."""
     server = boot("--inline-work", "0")
     client = Client(server)
-    traffic(client, "t", "laplaced", n=400)
+    traffic(client, "t", "laplaced-kors", n=400)
     stop, told = threading.Event(), []
 
     def work(k):
@@ -135,7 +135,7 @@ def test_others_are_served_and_learned_from_meanwhile(boot):
 def test_a_disk_that_refuses_leaves_the_user_and_a_kill_in_the_middle_as_well(boot):
     server = boot()
     client = Client(server)
-    traffic(client, "t", "laplaced")
+    traffic(client, "t", "laplaced-kors")
     before = client.events("t")
     server.fill_disk()
     client.call("DELETE", "/tenants/t/users/ann", expect=503)

@@ -47,7 +47,7 @@ def test_what_would_take_more_is_refused_by_name_and_changes_nothing(full):
     client.call("POST", "/observe", lines, kind=NDJSON, expect=507)
     assert (client.model("t"), client.events("t")) == before
     # Configurations build a second model beside the first.
-    client.call("PUT", "/tenants/t", {"algorithm": "laplaced"}, expect=507)
+    client.call("PUT", "/tenants/t", {"algorithm": "laplaced-kors"}, expect=507)
     assert (client.model("t"), client.events("t")) == before
     server.restart()
     assert client.digest("t") == before[0]["digest"]

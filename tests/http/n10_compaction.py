@@ -11,7 +11,7 @@ GRAPH = [["ann", "bob", 1], ["bob", "cid", 2], ["ann", "cid", 0.3]]
 USERS = ["ann", "bob", "cid", "zoe"]
 CONFIGS = {
     "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
-    "usual": dict(algorithm="laplaced", arm_dim=1, context_dim=1),
+    "usual": dict(algorithm="laplaced-kors", arm_dim=1, context_dim=1),
     "bounds": dict(algorithm="cmm-ucb", arm_dim=1, context_dim=1, representation={"exact_limit": 20}),
     "by_arm": dict(algorithm="laplaced-by-arm", context_dim=1),
     "by_component": dict(algorithm="laplaced-by-component", arm_dim=1, context_dim=1),
@@ -204,7 +204,7 @@ def test_an_erased_user_leaves_the_summary_as_well(server, api, name, user):
                 for i in range(n) for u in (USERS[i % 4],) if u != who]
 
     for tenant, without in ((name, None), (name + "-never", user)):
-        api.put_tenant(tenant, algorithm="laplaced", context_dim=1, arm_dim=1)
+        api.put_tenant(tenant, algorithm="laplaced-kors", context_dim=1, arm_dim=1)
         api.put_graph(tenant, [e for e in GRAPH if without not in e], users=[u for u in ("bob", "ann", "cid") if u != without])
         api.put_arms(tenant, [{"id": f"a{i}", "features": [i / 4]} for i in range(3)])
         api.call("POST", "/observe", lines(without), kind=NDJSON, tenant=tenant)

@@ -11,7 +11,7 @@ import pytest
 from contract import NDJSON
 from harness import CTL, Client, run_ctl
 
-LEARNING = {"algorithm": "laplaced", "context_dim": 1, "arm_dim": 1, "arm_kernel": {"type": "rbf"}}
+LEARNING = {"algorithm": "laplaced-kors", "context_dim": 1, "arm_dim": 1, "arm_kernel": {"type": "rbf"}}
 
 
 def traffic(client, tenant, n=60, start=0):

@@ -134,7 +134,7 @@ def test_a_reset_can_be_dropped(tmp_path):
     server = Server(tmp_path)
     server.start()
     client = Client(server)
-    client.put_tenant("bad", algorithm="laplaced", representation={"type": "kors"}, context_dim=1)
+    client.put_tenant("bad", algorithm="laplaced-kors", representation={"type": "kors"}, context_dim=1)
     for i in range(6):
         client.observe("u", "a", i, context=[i / 6], tenant="bad")
     client.call("POST", "/tenants/bad/rebuild")

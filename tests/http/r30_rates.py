@@ -94,7 +94,7 @@ def test_one_tenant_over_its_rate_costs_another_nothing(boot):
     server = boot("--tenant-rate", "20", "--tenant-burst", "1000")
     greedy, modest = Client(server, tenant="greedy"), Client(server, tenant="modest")
     for client in (greedy, modest):
-        client.put_tenant(client.tenant, algorithm="laplaced")
+        client.put_tenant(client.tenant, algorithm="laplaced-kors")
     refused = served = 0
     for i in range(400):
         if i % 4 == 0:

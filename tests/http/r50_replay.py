@@ -45,7 +45,7 @@ def configuration_of(client, name):
 # --- what comes of it -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", ["laplaced", "lk-gp-ucb", "ek-ucb", "ts"])
+@pytest.mark.parametrize("preset", ["laplaced", "laplaced-kors", "lk-gp-ucb", "ek-ucb", "ts"])
 def test_a_replay_of_the_own_log_under_the_own_configuration_is_the_tenant(server, api, name, preset):
     fill(api, name, preset)
     before = api.model(name)
@@ -243,7 +243,7 @@ def test_a_body_too_long_and_a_full_disk_are_told_before_it_begins(boot):
 
 def test_the_quota_holds_for_the_shadow_too(boot):
     client = Client(boot("--tenant-quota", "3000000"))
-    client.put_tenant("t", algorithm="laplaced", context_dim=1, representation={"max_dictionary": 16})
+    client.put_tenant("t", algorithm="laplaced-kors", context_dim=1, representation={"max_dictionary": 16})
     many = [{"user": f"u{i % 7}", "context": [i / 7], "arm": f"a{i % 3}", "reward": i % 2} for i in range(700)]
     client.call("POST", "/observe", many, kind=NDJSON, tenant="t")
     last = replay(client, "t", head({"algorithm": "k-ucb", "context_dim": 1}, log="own"))[-1]

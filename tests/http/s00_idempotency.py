@@ -270,7 +270,7 @@ def test_an_observation_with_an_id_is_learned_once(api, name):
 
 
 def test_bulk_is_told_again_in_any_cut(api, name):
-    for algorithm in ("gp-ucb", "laplaced"):
+    for algorithm in ("gp-ucb", "laplaced-kors"):
         tenant = make(api, f"{name}.{algorithm}", algorithm=algorithm)
         assert tell(api, tenant, lines(300)) == {"observed": 300}
         digest = api.digest(tenant)
@@ -314,7 +314,7 @@ def test_a_bulk_that_was_cut_by_a_crash_is_completed_by_its_retry(boot, commits)
     """Each point that enters a dictionary ends a commit, so that a body is many of them."""
     server = boot()
     client, body = Client(server), lines(900)
-    make(client, "t", algorithm="laplaced")
+    make(client, "t", algorithm="laplaced-kors")
     server.kill()
     server.env = {"LAPLACED_FAILPOINT": f"after_commit:{commits}"}
     server.start()

@@ -142,18 +142,18 @@ def test_faults_are_told_by_pointer_and_change_nothing(api, name, case):
 
 
 def test_a_configuration_with_challengers_reads_back_and_changes_no_model(api, name):
-    api.put_tenant(name, algorithm="laplaced", arm_dim=1)
+    api.put_tenant(name, algorithm="laplaced-kors", arm_dim=1)
     api.put_arms(name, [{"id": "a", "features": [1]}, {"id": "b", "features": [0]}])
     api.observe("u", "a", 1, tenant=name)
     before = api.call("GET", f"/tenants/{name}/model").json
-    view = api.put_tenant(name, expect=200, algorithm="laplaced", arm_dim=1, representation={"lambda": 0.5},
+    view = api.put_tenant(name, expect=200, algorithm="laplaced-kors", arm_dim=1, representation={"lambda": 0.5},
                           challengers={"z": {"representation": {"mu": 0.1}}, "a": {"algorithm": "lin-ucb", "seed": 9}})
     told = view["configuration"]["challengers"]
     assert list(told) == ["z", "a"] and told["z"]["representation"]["lambda"] == 0.5 and told["a"]["algorithm"] == "lin-ucb"
     assert "context_dim" not in told["a"] and told["a"]["seed"] == 9 and told["z"]["seed"] == 1
     again = api.put_tenant(name, expect=200, **view["configuration"])
     assert again["version"] == view["version"] and again["configuration"] == view["configuration"]
-    seq = api.put_tenant(name, expect=200, algorithm="laplaced", arm_dim=1, representation={"lambda": 0.5})["seq"]
+    seq = api.put_tenant(name, expect=200, algorithm="laplaced-kors", arm_dim=1, representation={"lambda": 0.5})["seq"]
     assert [e["type"] for e in api.events(name, after=seq - 1)] == ["configured"], "no rebuild"
     assert before["dictionary"] is not None
 

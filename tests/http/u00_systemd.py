@@ -278,7 +278,7 @@ def test_the_unit_and_the_server_agree():
 def live(server, pid):
     """A busy life, to its end; the exit status."""
     client = Client(server)
-    client.put_tenant("t", algorithm="laplaced")
+    client.put_tenant("t", algorithm="laplaced-kors")
     client.put_graph("t", [["u", "v", 1]])
     for i in range(20):
         client.observe(f"u{i}", f"a{i % 3}", 0.5, tenant="t")

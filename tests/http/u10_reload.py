@@ -314,7 +314,7 @@ def check_snapshot_events(configured, gated):
 
 def check_inline_work(configured, gated):
     c = configured()
-    c.client.put_tenant("t", algorithm="laplaced")
+    c.client.put_tenant("t", algorithm="laplaced-kors")
     for i in range(20):
         c.client.observe(f"u{i}", f"a{i % 3}", 0.5, tenant="t")
 

@@ -30,7 +30,7 @@ static const struct cell {
 } cells[] = {
     {"lk-table1", "lk-medium-er-n20", "lk-gp-ucb", 0, 3000, 3000},
     {"lk-table1", "lk-medium-er-n50", "coop-kernel-ucb", 1, 3000, 3000}, /* refreshes beyond KB_INLINE_WORK */
-    {"lk-laplaced", "lk-medium-er-n50", "laplaced", 0, 3000, 3000},      /* likewise its rebuilds */
+    {"lk-laplaced", "lk-medium-er-n50", "laplaced-kors", 0, 3000, 3000}, /* likewise its rebuilds */
     {"lk-dictionary", "lk-medium-er-n20", "kors-mu-100", 2, 3000, 3000},
     {"lk-fig3", "lk-easy-er-gp", "lk-gp-ts", 0, 1000, 1000},
     {"lk-fig2", "lk-medium-rbf-linear", "gob-lin", 0, 3000, 3000},

@@ -62,13 +62,14 @@ static const struct pb_setting laplaced_settings[] = {
 };
 
 #define EXACT_ROW PB_LK_KERNEL_ROW("lk-gp-ucb", "lk-gp-ucb", pb_lk_tune_kernel, PB_LK_BETA, 0)
-#define DICTIONARY_ROW(name, tune, share, gamma) PB_LK_KERNEL_ROW(name, "laplaced", tune, PB_LK_BETA, 0, share, gamma)
+#define DICTIONARY_ROW(name, tune, share, gamma)                                                                       \
+    PB_LK_KERNEL_ROW(name, "laplaced-kors", tune, PB_LK_BETA, 0, share, gamma)
 
 /* Threshold .01: items of the pool are nearly orthogonal in the kernel, so a finer one admits every distinct cell and
  * the actions are those of the exact model; a coarser one leaves cells out (lk-dictionary shows what that costs). */
 static const struct pb_algorithm laplaced_rows[] = {
     EXACT_ROW,
-    DICTIONARY_ROW("laplaced", pb_lk_tune_threshold, .01, 0),
+    DICTIONARY_ROW("laplaced-kors", pb_lk_tune_threshold, .01, 0),
 };
 
 const struct pb_experiment pb_lk_laplaced = {

@@ -34,8 +34,8 @@ static const struct variant {
     {"ek-ucb", KB_VEC_RBF, KB_MOST_KEPT, 0, false, 0.8, 1},
     {"ek-ucb", KB_VEC_RBF, KB_MOST_KEPT, 0, true, 0.8, 1},
     {"ek-ucb", KB_VEC_MATERN32, KB_MOST_KEPT, 3, false, 0.8, 1},
-    {"laplaced", KB_VEC_RBF, KB_MOST_KEPT, 0, false, 0.8, 1},
-    {"laplaced", KB_VEC_POLYNOMIAL, 20000, 3, false, 0.01, 0.5},
+    {"laplaced-kors", KB_VEC_RBF, KB_MOST_KEPT, 0, false, 0.8, 1},
+    {"laplaced-kors", KB_VEC_POLYNOMIAL, 20000, 3, false, 0.01, 0.5},
     {"bkb", KB_VEC_RBF, KB_MOST_KEPT, 0, false, 0.01, 0.5}, /* drawn anew with nearly every reward */
     {"lk-gp-ucb", KB_VEC_MATERN12, KB_MOST_KEPT, 3, false, 0.8, 1},
     {"lin-ucb", KB_VEC_LINEAR, KB_MOST_KEPT, 0, false, 0.8, 1},

@@ -191,7 +191,7 @@ static struct kb_spec resampled_over_graph(bool is_batched)
 {
     struct kb_spec spec, rows;
 
-    ck_assert_int_eq(kb_spec_preset(&rows, "laplaced", 2, 3), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&rows, "laplaced-kors", 2, 3), KB_OK);
     ck_assert_int_eq(kb_spec_preset(&spec, is_batched ? "bbkb" : "bkb", 2, 3), KB_OK);
     spec.user_kernel = rows.user_kernel;
     spec.repr.q = 0.5;
@@ -508,7 +508,7 @@ START_TEST(refused_events_change_nothing)
     struct kb_errmsg msg;
     const double x[1] = {0.5};
 
-    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 1, 0), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced-kors", 1, 0), KB_OK);
     kbt_log_open(&log);
     ck_assert_int_eq(kbt_log_live(&log, kbt_rewarded("d", 1), &msg), KB_EINVAL); /* before any configuration */
     ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
@@ -774,7 +774,7 @@ START_TEST(median_lengthscales_follow_the_catalogue_and_are_logged)
     double rows[N_ARMS * 3], want = 0;
 
     make_names(&names, 21);
-    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 0, 3), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced-kors", 0, 3), KB_OK);
     spec.arm_kernel.is_median = true;
     kbt_log_open(&log);
     ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
@@ -973,7 +973,7 @@ START_TEST(superseded_and_cancelled_builds_leave_no_trace)
     struct kb_spec spec;
 
     kbt_delay = 1000;
-    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 2, 3), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced-kors", 2, 3), KB_OK);
     make_names(&names, 17);
     kbt_log_open(&log);
     ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
@@ -1024,7 +1024,7 @@ START_TEST(what_is_learned_meanwhile_is_handed_over_until_it_is_little)
     struct kb_spec spec;
 
     kbt_delay = SIZE_MAX / 2; /* the worker's part is done here */
-    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 2, 3), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced-kors", 2, 3), KB_OK);
     make_names(&names, 18);
     kbt_log_open(&log);
     ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);

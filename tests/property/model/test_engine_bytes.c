@@ -46,7 +46,7 @@ static const struct {
     const char *name;
     double least, most; /* said / held */
     double foretold;    /* taken / foretold, at most */
-} presets[] = {{"laplaced", 0.97, 1.25, 1.4},
+} presets[] = {{"laplaced-kors", 0.97, 1.25, 1.4},
                {"k-ucb", 0.97, 1.03, 1.03},
                {"bkb", 0.97, 1.03, 1.03},
                {"lk-gp-ucb", 0.97, 1.03, 1.03},

@@ -38,7 +38,7 @@ static void counting_free(void *ptr)
 static const struct kb_alloc_hook counting = {counting_realloc, counting_free};
 
 /* Growing dictionary, dictionary by chance, all points; and the same where all three forget. */
-static const char *const presets[] = {"laplaced", "ek-ucb", "lk-gp-ucb"};
+static const char *const presets[] = {"laplaced-kors", "ek-ucb", "lk-gp-ucb"};
 #define N_PRESETS 3u
 
 static struct kb_engine *open_engine(size_t which, uint64_t *seq)
@@ -301,7 +301,7 @@ static struct kb_engine *open_with_arms(uint64_t *seq)
     struct kb_engine *e;
     struct kb_spec spec;
     ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
-    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 0, 2), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced-kors", 0, 2), KB_OK);
     spec.arm_kernel.lengthscale = 0.3;
     spec.arm_kernel.is_median = false;
     const struct kb_event ev = {.type = KB_EV_CONFIGURED, .seq = ++*seq, .as.configured = {.spec = &spec}};

@@ -154,7 +154,12 @@ static struct kb_spec spec_of(size_t i)
         spec.aggregation = i == 6 ? KB_AGG_SUM : KB_AGG_LAST;
         return spec;
     }
-    ck_assert_int_eq(kb_spec_preset(&spec, i == 1 ? "laplaced" : i == 3 ? "cmm-ucb" : "coop-kernel-ucb", 2, 3), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&spec,
+                                    i == 1   ? "laplaced-kors"
+                                    : i == 3 ? "cmm-ucb"
+                                             : "coop-kernel-ucb",
+                                    2, 3),
+                     KB_OK);
     spec.aggregation = i == 3 ? KB_AGG_FIRST : KB_AGG_LAST;
     if (i == 1 || i == 3)
         spec.repr.exact_limit = 12; /* an exact model hands over to a dictionary */

@@ -16,7 +16,7 @@
 #define N_USERS 9u /* the last two are heard of late */
 #define N_ARMS 7u
 
-static const char *const presets[] = {"laplaced", "ek-ucb", "lk-gp-ucb", "ucb", "sup-kernel-ucb"};
+static const char *const presets[] = {"laplaced-kors", "ek-ucb", "lk-gp-ucb", "ucb", "sup-kernel-ucb"};
 
 struct world {
     struct kbt_log log;

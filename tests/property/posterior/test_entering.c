@@ -73,7 +73,7 @@ START_TEST(what_is_learned_while_a_point_enters_counts_for_it)
 {
     static const size_t late[] = {0, 1, 7};
     for (size_t i = 0; i < sizeof late / sizeof late[0]; i++) {
-        check("laplaced", late[i]);
+        check("laplaced-kors", late[i]);
         check("ek-ucb", late[i]);
     }
 }

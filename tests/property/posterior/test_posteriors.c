@@ -34,7 +34,7 @@ static bool holds_all_points(const struct kb_spec *spec)
 /* The exact baseline and the default row, with each of them. */
 static void for_each_user_kernel(void (*fn)(const struct kb_spec *spec))
 {
-    static const char *const rows[] = {"coop-kernel-ucb", "laplaced"};
+    static const char *const rows[] = {"coop-kernel-ucb", "laplaced-kors"};
     for (size_t i = 0; i < 2 * sizeof more_user_kernels / sizeof more_user_kernels[0]; i++) {
         struct kb_spec spec;
         ck_assert_int_eq(kb_spec_preset(&spec, rows[i % 2], 0, 2), KB_OK);

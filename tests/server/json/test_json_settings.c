@@ -69,7 +69,8 @@ START_TEST(nothing_means_the_default_preset)
     struct ld_settings s = settings_of("{}");
     ck_assert_str_eq(s.spec.algorithm, "laplaced");
     ck_assert(s.spec.context_dim == 0 && s.spec.arm_dim == 0);
-    ck_assert(s.spec.has_default_reward && s.spec.default_reward == 0 && s.spec.rule.epsilon == 0.05);
+    ck_assert(s.spec.has_default_reward && s.spec.default_reward == 0 && s.spec.rule.epsilon == 0.02);
+    ck_assert(s.spec.is_tuned && s.spec.learned == KB_LEARNED_ALL);
     ck_assert_int_eq(s.spec.reward_window_ms, 3600000);
 }
 END_TEST
@@ -131,14 +132,15 @@ END_TEST
 
 START_TEST(bounds_that_need_rewards_to_stay_give_way_to_fixed_when_nobody_asked_for_them)
 {
-    struct ld_settings s = settings_of("{}");
+    struct ld_settings s = settings_of("{\"algorithm\":\"laplaced-kors\"}");
     ck_assert(s.spec.conf.type == KB_CONF_CMM && s.spec.conf.score == KB_SCORE_FIXED);
-    s = settings_of("{\"aggregation\":\"last\",\"confidence\":{\"beta\":1}}");
+    s = settings_of("{\"algorithm\":\"laplaced-kors\",\"aggregation\":\"last\",\"confidence\":{\"beta\":1}}");
     ck_assert(s.spec.conf.type == KB_CONF_FIXED && s.spec.conf.beta == 1);
     assert_round_trip(&s);
-    s = settings_of("{\"aggregation\":\"sum\",\"representation\":{\"type\":\"exact\"}}");
+    s = settings_of(
+        "{\"algorithm\":\"laplaced-kors\",\"aggregation\":\"sum\",\"representation\":{\"type\":\"exact\"}}");
     ck_assert(s.spec.conf.type == KB_CONF_CMM); /* all points are held: nothing to give way to */
-    s = settings_of("{\"aggregation\":\"sum\",\"confidence\":{\"type\":\"ek_plus\"}}");
+    s = settings_of("{\"algorithm\":\"laplaced-kors\",\"aggregation\":\"sum\",\"confidence\":{\"type\":\"ek_plus\"}}");
     ck_assert(s.spec.conf.type == KB_CONF_EK_PLUS);
 }
 END_TEST
@@ -193,16 +195,17 @@ static const struct {
     {"{\"representation\":{\"q\":\"5\"}}", 400, "/representation/q"},
     {"{\"representation\":{\"batch_ratio\":0.99}}", 400, "/representation/batch_ratio"},
     {"{\"pending\":\"hallucinate\"}", 422, "/pending"},
-    /* combinations; the default row has a population */
-    {"{\"user_kernel\":{\"type\":\"heat\"}}", 422, "/user_kernel/population"},
-    {"{\"user_kernel\":{\"type\":\"spectral_rbf\"}}", 422, "/user_kernel/population"},
-    {"{\"user_kernel\":{\"power\":2}}", 422, "/user_kernel/population"},
+    /* combinations; laplaced-kors has a population */
+    {"{\"algorithm\":\"laplaced-kors\",\"user_kernel\":{\"type\":\"heat\"}}", 422, "/user_kernel/population"},
+    {"{\"algorithm\":\"laplaced-kors\",\"user_kernel\":{\"type\":\"spectral_rbf\"}}", 422, "/user_kernel/population"},
+    {"{\"algorithm\":\"laplaced-kors\",\"user_kernel\":{\"power\":2}}", 422, "/user_kernel/population"},
     {"{\"user_kernel\":{\"power\":4,\"rho\":1e-6,\"population\":0}}", 422, "/user_kernel/power"},
     {"{\"representation\":{\"type\":\"kors\"},\"confidence\":{\"type\":\"lk\"}}", 422, "/confidence/type"},
     {"{\"representation\":{\"type\":\"kors\"},\"confidence\":{\"type\":\"ay\"}}", 422, "/confidence/type"},
     {"{\"representation\":{\"type\":\"kors\"},\"confidence\":{\"type\":\"igp\"}}", 422, "/confidence/type"},
-    {"{\"confidence\":{\"type\":\"cmm\"},\"aggregation\":\"sum\"}", 422, "/aggregation"},
-    {"{\"confidence\":{\"type\":\"ek\",\"mixture\":true}}", 422, "/confidence/mixture"},
+    {"{\"algorithm\":\"laplaced-kors\",\"confidence\":{\"type\":\"cmm\"},\"aggregation\":\"sum\"}", 422,
+     "/aggregation"},
+    {"{\"algorithm\":\"laplaced-kors\",\"confidence\":{\"type\":\"ek\",\"mixture\":true}}", 422, "/confidence/mixture"},
     {"{\"confidence\":{\"form\":\"double\",\"mixture\":1,\"score\":\"lower\"}}", 400,
      "/confidence/form /confidence/mixture /confidence/score"},
     {"{\"arm_kernel\":{\"type\":\"rbf\"}}", 422, "/arm_kernel/type"},
@@ -253,10 +256,13 @@ START_TEST(the_prior_of_arms_is_written_where_it_is_read)
     static const struct {
         const char *body;
         bool is_written;
-    } cases[] = {{"{}", false},
+    } cases[] = {{"{\"algorithm\":\"laplaced-kors\"}", false},
+                 {"{}", true},
                  {"{\"algorithm\":\"laplaced-by-arm\"}", true},
-                 {"{\"representation\":{\"type\":\"by_arm\"},\"confidence\":{\"type\":\"fixed\"}}", true},
-                 {"{\"prior\":{\"mean\":0.5}}", true}};
+                 {"{\"algorithm\":\"laplaced-kors\",\"representation\":{\"type\":\"by_arm\"},\"confidence\":{\"type\":"
+                  "\"fixed\"}}",
+                  true},
+                 {"{\"algorithm\":\"laplaced-kors\",\"prior\":{\"mean\":0.5}}", true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ld_settings s = settings_of(cases[i].body), back;
         struct ld_problem p;

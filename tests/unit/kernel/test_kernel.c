@@ -45,8 +45,9 @@ static void close(struct fixture *f)
 static const struct {
     const char *preset;
     uint32_t context_dim, arm_dim;
-} cases[] = {{"laplaced", 2, 3}, {"laplaced", 0, 0},         {"lk-gp-ucb", 3, 2}, {"lk-gp-ucb", 0, 3}, {"ek-ucb", 2, 2},
-             {"lin-ucb", 2, 3},  {"lin-ucb-per-user", 0, 3}, {"ucb", 2, 3},       {"gp-ucb", 4, 0}};
+} cases[] = {{"laplaced-kors", 2, 3},    {"laplaced-kors", 0, 0}, {"lk-gp-ucb", 3, 2},
+             {"lk-gp-ucb", 0, 3},        {"ek-ucb", 2, 2},        {"lin-ucb", 2, 3},
+             {"lin-ucb-per-user", 0, 3}, {"ucb", 2, 3},           {"gp-ucb", 4, 0}};
 #define N_CASES (sizeof cases / sizeof cases[0])
 
 START_TEST(columns_equal_the_definition)
@@ -168,7 +169,7 @@ START_TEST(a_staged_point_is_evaluated_but_not_counted)
 {
     struct fixture f;
     double out[N_POINTS + 1];
-    open(&f, "laplaced", 2, 3);
+    open(&f, "laplaced-kors", 2, 3);
     ck_assert_int_eq(kb_support_reserve(&f.support, 1), KB_OK);
     struct kb_point pt = kbt_point(&f.w, &f.point[3]);
     kb_support_put(&f.support, N_POINTS, &pt, kb_user_kernel_find_anchor(f.kernel->user, pt.user));

@@ -207,7 +207,7 @@ END_TEST
 static void check_dense(const char *preset, bool is_large)
 {
     struct kbt_world w;
-    struct kb_spec spec = spec_of(preset, 2, 2), rows = spec_of("laplaced", 2, 2);
+    struct kb_spec spec = spec_of(preset, 2, 2), rows = spec_of("laplaced-kors", 2, 2);
     struct kbt_observation query[N_QUERIES], atoms[200];
     double mean[N_QUERIES], variance[N_QUERIES];
     spec.user_kernel = rows.user_kernel;
@@ -256,7 +256,7 @@ END_TEST
 static void check_sharing(bool is_large)
 {
     struct kbt_world w;
-    struct kb_spec spec = spec_of("bkb", 0, 2), rows = spec_of("laplaced", 0, 2);
+    struct kb_spec spec = spec_of("bkb", 0, 2), rows = spec_of("laplaced-kors", 0, 2);
     struct kb_posterior *shared = NULL;
     struct kb_atom *atoms;
     spec.user_kernel = rows.user_kernel;

@@ -14,7 +14,7 @@
 static struct kb_spec nystrom_spec(enum kb_repr_type type, double lambda)
 {
     struct kb_spec spec;
-    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced", 2, 3), KB_OK);
+    ck_assert_int_eq(kb_spec_preset(&spec, "laplaced-kors", 2, 3), KB_OK);
     spec.repr.type = type;
     spec.repr.lambda = lambda;
     return spec;

@@ -64,14 +64,29 @@ START_TEST(every_preset_passes_its_own_check_in_all_dimensions)
                 ck_assert_int_eq(spec.context_kernel.type, KB_VEC_ONES);
         }
     }
-    ck_assert_uint_eq(n, 24);
+    ck_assert_uint_eq(n, 25);
 }
 END_TEST
 
-START_TEST(the_default_row_is_laplaced)
+START_TEST(the_default_row_finds_its_own_scales)
 {
-    struct kb_spec spec = preset(kb_preset_name(0), 2, 3);
+    const struct kb_spec spec = preset(kb_preset_name(0), 2, 0);
     ck_assert_str_eq(spec.algorithm, "laplaced");
+    ck_assert_int_eq(spec.repr.type, KB_REPR_BY_ARM);
+    ck_assert_int_eq(spec.rule.type, KB_RULE_RAND_UCB);
+    ck_assert(spec.is_tuned && spec.learned == KB_LEARNED_ALL);
+    ck_assert_double_eq(spec.rule.epsilon, 0.02);
+    ck_assert_double_eq(spec.conf.beta, 1);
+}
+END_TEST
+
+START_TEST(the_default_row_was_laplaced_kors_and_is_where_arms_have_features)
+{
+    const struct kb_spec other = preset(kb_preset_name(0), 2, 3);
+    struct kb_spec spec = preset("laplaced-kors", 2, 3);
+    ck_assert_str_eq(other.algorithm, "laplaced");
+    ck_assert(kb_spec_same_model(&other, &spec) && other.rule.type == spec.rule.type && !other.is_tuned);
+    ck_assert_str_eq(spec.algorithm, "laplaced-kors");
     ck_assert_int_eq(spec.user_kernel.type, KB_USER_LAPLACIAN);
     ck_assert_double_eq(spec.user_kernel.population, 1);
     ck_assert(spec.user_kernel.is_normalized);
@@ -105,7 +120,7 @@ START_TEST(documented_defaults_hold)
     ck_assert_uint_eq(spec.seed, 1);
     ck_assert(spec.has_default_reward && spec.default_reward == 0);
     ck_assert_double_eq(spec.rule.epsilon, 0);
-    ck_assert_double_eq(preset("laplaced", 0, 0).rule.epsilon, 0.05);
+    ck_assert_double_eq(preset("laplaced-kors", 0, 0).rule.epsilon, 0.05);
     ck_assert_double_eq(preset("ts", 0, 0).conf.beta, 1);
     ck_assert_int_eq(preset("random", 0, 0).rule.type, KB_RULE_UNIFORM);
 }
@@ -132,7 +147,7 @@ END_TEST
 /* Every double of the spec that has a range, with one value below and one above it. */
 START_TEST(numbers_out_of_range_are_named)
 {
-    struct kb_spec s = preset("laplaced", 2, 3);
+    struct kb_spec s = preset("laplaced-kors", 2, 3);
     struct {
         double *field;
         const char *pointer;
@@ -177,18 +192,18 @@ END_TEST
 
 START_TEST(counts_out_of_range_are_named)
 {
-    struct kb_spec s = preset("laplaced", 2, 3);
+    struct kb_spec s = preset("laplaced-kors", 2, 3);
     s.context_dim = 4097;
     expect_refused(&s, KB_EINVAL, "/context_dim");
-    s = preset("laplaced", 2, 3);
+    s = preset("laplaced-kors", 2, 3);
     s.arm_dim = 4097;
     expect_refused(&s, KB_EINVAL, "/arm_dim");
-    s = preset("laplaced", 2, 3);
+    s = preset("laplaced-kors", 2, 3);
     s.repr.max_dictionary = 0;
     expect_refused(&s, KB_EINVAL, "/representation/max_dictionary");
     s.repr.max_dictionary = 4097;
     expect_refused(&s, KB_EINVAL, "/representation/max_dictionary");
-    s = preset("laplaced", 2, 3);
+    s = preset("laplaced-kors", 2, 3);
     s.user_kernel.n_vectors = 0;
     expect_refused(&s, KB_EINVAL, "/user_kernel/k");
     s.user_kernel.n_vectors = 2049;
@@ -213,17 +228,17 @@ START_TEST(counts_out_of_range_are_named)
     expect_refused(&s, KB_EINVAL, "/representation/exact_limit");
     s.repr.exact_limit = 16385;
     expect_refused(&s, KB_EINVAL, "/representation/exact_limit");
-    s = preset("laplaced", 2, 3);
+    s = preset("laplaced-kors", 2, 3);
     s.reward_window_ms = 0;
     expect_refused(&s, KB_EINVAL, "/reward_window_s");
-    s = preset("laplaced", 2, 3);
+    s = preset("laplaced-kors", 2, 3);
     s.seed = UINT64_C(1) << 53;
     expect_refused(&s, KB_EINVAL, "/seed");
-    s = preset("laplaced", 2, 3);
+    s = preset("laplaced-kors", 2, 3);
     s.has_default_reward = true;
     s.default_reward = INFINITY;
     expect_refused(&s, KB_EINVAL, "/default_reward");
-    s = preset("laplaced", 2, 3);
+    s = preset("laplaced-kors", 2, 3);
     s.arm_kernel.degree = 9;
     expect_refused(&s, KB_EINVAL, "/arm_kernel/degree");
     s.arm_kernel.degree = 0;
@@ -233,13 +248,13 @@ END_TEST
 
 START_TEST(types_past_the_end_are_refused)
 {
-    struct kb_spec s = preset("laplaced", 2, 3);
+    struct kb_spec s = preset("laplaced-kors", 2, 3);
     s.rule.type = KB_RULE_N;
     expect_refused(&s, KB_EINVAL, "/rule/type");
-    s = preset("laplaced", 2, 3);
+    s = preset("laplaced-kors", 2, 3);
     s.user_kernel.type = KB_USER_N;
     expect_refused(&s, KB_EINVAL, "/user_kernel/type");
-    s = preset("laplaced", 2, 3);
+    s = preset("laplaced-kors", 2, 3);
     s.repr.type = KB_REPR_N;
     expect_refused(&s, KB_EINVAL, "/representation/type");
 }
@@ -248,13 +263,13 @@ END_TEST
 START_TEST(kernels_of_coordinates_need_coordinates)
 {
     for (int type = 0; type < KB_VEC_N; type++) {
-        struct kb_spec s = preset("laplaced", 0, 0);
+        struct kb_spec s = preset("laplaced-kors", 0, 0);
         s.arm_kernel.type = (enum kb_vec_kernel_type)type;
         if (type == KB_VEC_DELTA || type == KB_VEC_ONES)
             ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
         else
             expect_refused(&s, KB_EUNSUPPORTED, "/arm_kernel/type");
-        s = preset("laplaced", 0, 0);
+        s = preset("laplaced-kors", 0, 0);
         s.context_kernel.type = (enum kb_vec_kernel_type)type;
         if (type == KB_VEC_ONES)
             ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
@@ -283,7 +298,7 @@ START_TEST(a_population_needs_the_laplacian_at_power_one)
 {
     for (int type = 0; type < KB_USER_N; type++)
         for (int p = 1; p <= 2; p++) {
-            struct kb_spec s = preset("laplaced", 0, 1);
+            struct kb_spec s = preset("laplaced-kors", 0, 1);
             s.user_kernel.type = (enum kb_user_kernel_type)type;
             s.user_kernel.power = p;
             s.user_kernel.is_normalized = false;
@@ -535,7 +550,7 @@ END_TEST
 
 START_TEST(only_what_moves_a_kernel_value_or_a_feature_makes_another_model)
 {
-    const struct kb_spec a = preset("laplaced", 2, 3);
+    const struct kb_spec a = preset("laplaced-kors", 2, 3);
     struct kb_spec b = a;
     b.conf.beta = 5;
     b.rule.epsilon = 0.1;
@@ -665,7 +680,7 @@ END_TEST
 
 START_TEST(digest_sees_each_setting)
 {
-    const struct kb_spec a = preset("laplaced", 2, 3);
+    const struct kb_spec a = preset("laplaced-kors", 2, 3);
     const uint64_t digest = kb_spec_digest(&a, 1);
     struct kb_spec b = a;
     ck_assert_uint_eq(kb_spec_digest(&b, 1), digest);
@@ -707,9 +722,10 @@ int main(void)
 {
     return KBT_RUN(
         "spec", names_and_values_are_each_others_inverse, every_preset_passes_its_own_check_in_all_dimensions,
-        the_default_row_is_laplaced, documented_defaults_hold, presets_k_ucb_and_gp_ucb_are_one_model,
-        unknown_presets_are_not_found, numbers_out_of_range_are_named, counts_out_of_range_are_named,
-        types_past_the_end_are_refused, kernels_of_coordinates_need_coordinates,
+        the_default_row_finds_its_own_scales, the_default_row_was_laplaced_kors_and_is_where_arms_have_features,
+        documented_defaults_hold, presets_k_ucb_and_gp_ucb_are_one_model, unknown_presets_are_not_found,
+        numbers_out_of_range_are_named, counts_out_of_range_are_named, types_past_the_end_are_refused,
+        kernels_of_coordinates_need_coordinates,
         a_learned_kernel_needs_vectors_and_neither_population_nor_normalisation,
         a_population_needs_the_laplacian_at_power_one, variances_of_isolated_users_stay_in_range,
         user_kernels_read_their_own_parameters_only, the_graph_baselines_are_what_the_paper_says,
