@@ -13,7 +13,7 @@ from prometheus_text import parse, value
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SENT = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
-FULL = ("--tenant-quota", "100k")  # a reward would take more: 507
+FULL = ("--tenant-quota", "80k")  # a reward would take more: 507
 KEY = "Secret-Admin-Key-0123456789abcdef"
 
 
