@@ -13,8 +13,16 @@ from prometheus_text import parse, value
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SENT = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
-FULL = ("--tenant-quota", "80k")  # a reward would take more: 507
+FULL = ("--tenant-quota", "100k")  # a reward would take more: 507
+
 KEY = "Secret-Admin-Key-0123456789abcdef"
+
+
+def full(server):
+    """A client of a tenant under a dictionary, whose first point wants room for many."""
+    client = Client(server, tenant="full")
+    client.put_tenant("full")
+    return client
 
 
 def lines(server, msg="request"):
@@ -91,7 +99,7 @@ def test_slow_requests_are_those_from_a_bound_on(boot):
 
 def test_none_means_none(boot):
     server = boot("--log-requests", "none", *FULL)
-    Client(server).observe("ann", "a", 1, expect=507)
+    full(server).observe("ann", "a", 1, expect=507)
     assert server.terminate() == 0
     assert lines(server) == []
 
@@ -135,7 +143,7 @@ def test_what_a_handler_logs_has_the_trace_of_its_request(boot):
 
 def test_a_flood_is_limited_and_counted(boot):
     server = boot("--log-requests", "errors", *FULL)
-    api = Client(server)
+    api = full(server)
     for _ in range(200):
         api.observe("ann", "a", 1, expect=507)
     seen = parse(api.call("GET", "/metrics").text)
