@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/magnitude.h"
@@ -59,15 +60,18 @@ static const struct {
 };
 #define N_NUMBERS (sizeof numbers / sizeof *numbers)
 
-static double *number_at(const struct kb_tuning *t, size_t i)
+static double number_of(const struct kb_tuning *t, size_t i)
 {
-    return (double *)((char *)t + numbers[i].offset);
+    double x;
+
+    memcpy(&x, (const char *)t + numbers[i].offset, sizeof x);
+    return x;
 }
 
 enum kb_err kb_tuning_check(const struct kb_tuning *t, struct kb_errmsg *msg)
 {
     for (size_t i = 0; i < N_NUMBERS; i++) {
-        const double x = *number_at(t, i);
+        const double x = number_of(t, i);
 
         if (!(isfinite(x) && x >= numbers[i].lo && x <= numbers[i].hi))
             return kb_fail(KB_EINVAL, msg, numbers[i].pointer, "expected a number from %g to %g", numbers[i].lo,
@@ -80,7 +84,7 @@ uint64_t kb_tuning_digest(const struct kb_tuning *t, uint64_t h)
 {
     h = kb_hash_u64(h, t->event);
     for (size_t i = 0; i < N_NUMBERS; i++)
-        h = kb_hash_double(h, *number_at(t, i));
+        h = kb_hash_double(h, number_of(t, i));
     return h;
 }
 
@@ -88,14 +92,17 @@ void kb_tuning_save(const struct kb_tuning *t, struct kb_writer *w)
 {
     kb_put_u64(w, t->event);
     for (size_t i = 0; i < N_NUMBERS; i++)
-        kb_put_double(w, *number_at(t, i));
+        kb_put_double(w, number_of(t, i));
 }
 
 void kb_tuning_load(struct kb_tuning *t, struct kb_reader *r)
 {
     t->event = kb_get_u64(r);
-    for (size_t i = 0; i < N_NUMBERS; i++)
-        *number_at(t, i) = kb_get_double(r);
+    for (size_t i = 0; i < N_NUMBERS; i++) {
+        const double x = kb_get_double(r);
+
+        memcpy((char *)t + numbers[i].offset, &x, sizeof x);
+    }
 }
 
 /* --- sums over rewards ------------------------------------------------------------------------------------- */
