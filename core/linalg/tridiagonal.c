@@ -71,9 +71,10 @@ enum kb_err kb_tridiagonal_reduce(size_t n, double *a, double *diag, double *off
         return KB_OK;
     if (!is_lower_finite(n, a))
         return KB_ENOTPD;
-    double *work = kb_array(n, BLOCK + 1, sizeof *work), *tau = work + BLOCK * n;
+    double *work = kb_array(n, BLOCK + 1, sizeof *work);
     if (work == NULL)
         return KB_ENOMEM;
+    double *tau = work + BLOCK * n;
     lapack_int info = LAPACKE_dsytrd_work(LAPACK_COL_MAJOR, 'L', (lapack_int)n, a, (lapack_int)n, diag, off + 1, tau,
                                           work, (lapack_int)(BLOCK * n));
     assert(info == 0);

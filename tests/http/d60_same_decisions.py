@@ -78,17 +78,11 @@ def test_two_servers_that_are_asked_the_same_say_and_write_the_same(pair, row):
     assert not differ, f"first of {len(differ)}: {one[differ[0]]!r}, and {other[differ[0]]!r}"
     lines, others = map(lines_of, servers)
     assert lines == others and len(lines) > 2 * rounds
-<<<<<<< HEAD
-    begun = [line for line in map(json.loads, lines) if line["type"] == "dictionary" and line.get("begun")]
-    ends = {line["from"]: line["seq"] for line in map(json.loads, lines) if "from" in line}
-    assert len(begun) >= n_builds and all(ends[line["seq"]] == line["seq"] + 1 for line in begun)
-=======
     events = [json.loads(line) for line in lines]
     behind = [after for event, after in zip(events, events[1:]) if event["type"] == "dictionary" and event.get("begun")]
     ends = [event for event in events if event["type"] == "tuned" or event["type"] == "dictionary" and "from" in event]
     assert len(behind) >= n_builds and behind == ends, "a build has its end right behind its beginning"
     assert all(event.get("from", event["seq"] - 1) == event["seq"] - 1 for event in ends)
->>>>>>> 1e758d2 (A refit's end is the line tuned: the test of --finish-builds counts it among the ends of builds)
 
 
 def test_a_body_of_many_rewards_is_answered_behind_the_builds_that_it_began(pair):
