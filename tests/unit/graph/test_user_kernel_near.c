@@ -212,6 +212,32 @@ START_TEST(near_columns_without_memory_leave_nothing_behind)
 }
 END_TEST
 
+/* A few values without the kernel, strangers among them. */
+START_TEST(a_gram_of_a_few_users_is_the_dense_inverse_by_its_diagonal)
+{
+    const struct kb_user_kernel_spec spec = {
+        .type = KB_USER_LAPLACIAN, .rho = KBT_RHO, .power = 1.0, .is_normalized = true, .tolerance = 1e-2};
+    struct kb_user users[40];
+    double gram[40 * 40];
+    ck_assert(kb_user_gram_is_served(&spec, kbt_large_graph) && !kb_user_gram_is_served(&spec, NULL));
+    for (uint32_t i = 0; i < 40; i++)
+        users[i] = i % 10 == 9 ? (struct kb_user){.index = KBT_LARGE + i, .node = KB_ID_NONE}
+                               : kbt_node_user(i * 29 % KBT_LARGE);
+    ck_assert_int_eq(kb_user_gram(&spec, kbt_large_graph, users, 40, gram), KB_OK);
+    for (size_t j = 0; j < 40; j++)
+        for (size_t i = 0; i < 40; i++) {
+            const bool is_known = i % 10 != 9 && j % 10 != 9;
+            const double *inverse = kbt_large_inverse[0];
+            const size_t a = users[i].node, b = users[j].node;
+            const double want = i == j     ? 1
+                                : is_known ? inverse[a * KBT_LARGE + b] /
+                                                 sqrt(inverse[a * (KBT_LARGE + 1)] * inverse[b * (KBT_LARGE + 1)])
+                                           : 0;
+            ck_assert_double_eq_tol(gram[j * 40 + i], want, 1e-9);
+        }
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN_WITH(
@@ -219,5 +245,6 @@ int main(void)
         near_diagonals_and_columns_have_the_same_bits_in_any_company,
         near_columns_take_less_memory_and_whole_ones_no_more_than_a_column, who_asks_again_waits_for_no_solve,
         normalised_near_diagonals_are_one, a_discarded_near_anchor_leaves_its_slot_to_another,
-        pushes_stay_below_the_limit_and_give_up_where_nothing_decays, near_columns_without_memory_leave_nothing_behind);
+        pushes_stay_below_the_limit_and_give_up_where_nothing_decays, near_columns_without_memory_leave_nothing_behind,
+        a_gram_of_a_few_users_is_the_dense_inverse_by_its_diagonal);
 }
