@@ -54,7 +54,7 @@ test("faults of a body are named by pointers", async () => {
 test("a tenant's configuration comes back with every field filled", async () => {
     const configuration: Schemas["Configuration"] = { algorithm: "gp-ucb", arm_dim: 2, arm_kernel: { type: "rbf", lengthscale: "median" } };
     const tenant = taken(await api.PUT("/tenants/{tenant}", { params: { path: { tenant: "typed" } }, body: configuration }));
-    const lambda: number = tenant.configuration.representation.lambda;
+    const lambda: number = tenant.parameters.representation.lambda;
     const inForce: number = tenant.parameters.arm_kernel.lengthscale;
     assert.ok(lambda > 0 && inForce > 0);
     assert.equal(tenant.configuration.arm_kernel.lengthscale, "median");

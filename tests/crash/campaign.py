@@ -265,7 +265,7 @@ def suspects(text):
 def is_building(events):
     """Whether what was begun last has not been finished."""
     begun = [e["seq"] for e in events if e["type"] == "dictionary" and e.get("begun")]
-    return bool(begun) and not any(e.get("from") == begun[-1] for e in events if e["type"] == "dictionary")
+    return bool(begun) and not any(e.get("from") == begun[-1] for e in events)
 
 
 def fetch(server, name, part):

@@ -158,7 +158,8 @@ def changes(ledger, text, events):
 def is_redaction(old, new):
     if (old["seq"], old["at"]) != (new["seq"], new["at"]):
         return False
-    return new["type"] == "redacted" or old["type"] == new["type"] == "dictionary" and new.get("points") == []
+    return new["type"] == "redacted" or (
+        old["type"] == new["type"] and new["type"] in ("dictionary", "tuned") and new.get("points") == [] and old.get("scales") == new.get("scales"))
 
 
 def erased(ledger, text):

@@ -110,7 +110,7 @@ class Judge:
         """Lines of the log that a refused request could have left: what the server does by itself is none of them."""
         text = self.send("GET", tenant_path(tenant, "events"), query={"after": seq, "limit": 1000}, expect=200).text
         self.said.pop()
-        return [e for e in map(json.loads, text.splitlines()) if e["type"] not in ("expired", "dictionary")]
+        return [e for e in map(json.loads, text.splitlines()) if e["type"] not in ("expired", "dictionary", "tuned")]
 
     def may_wait(self, answer):
         return answer.status == 503 and any(w in answer.json["detail"] for w in WAITS)

@@ -130,7 +130,7 @@ static void set_graph(struct model *m, size_t n)
 /* A decision every third time, rewarded later or never; observations at points of their own, some of them again. */
 static void traffic(struct model *m, uint64_t i)
 {
-    char user[16], arm[16], decision[16];
+    char user[16], arm[16], decision[24];
     double x[2] = {kb_rng_uniform(9, KB_STREAM_SIMULATION, i), kb_rng_uniform(9, KB_STREAM_SIMULATION, i / 2)};
     struct kb_ev_slot slot = {.arm = arm};
     struct kb_event ev = {.type = KB_EV_OBSERVED};
