@@ -37,11 +37,11 @@ static struct kb_spec spec_of(uint32_t context_dim)
 
 static const char *name_of(char kind, size_t i)
 {
-    static char names[16][16];
+    static char names[16][24];
     static size_t next;
     char *name = names[next++ % 16];
 
-    snprintf(name, 16, "%c%zu", kind, i);
+    snprintf(name, 24, "%c%zu", kind, i);
     return name;
 }
 
@@ -54,7 +54,7 @@ static void live(struct kbt_log *log, struct kb_event ev)
 
 static void put_ring(struct kbt_log *log)
 {
-    static char names[N_USERS][8];
+    static char names[N_USERS][24];
     const char *users[N_USERS];
     struct kb_ev_edge edges[N_USERS];
 
@@ -75,7 +75,7 @@ static void put_arms(struct kbt_log *log, size_t n)
     struct kb_ev_arm arms[64];
 
     for (size_t i = 0; i < n; i++) {
-        static char names[64][8];
+        static char names[64][24];
         snprintf(names[i], sizeof names[i], "a%zu", i);
         arms[i] = (struct kb_ev_arm){.id = names[i], .is_active = true};
     }
@@ -305,7 +305,7 @@ START_TEST(the_mean_is_that_of_a_uniform_choice)
     for (size_t i = 0; i < 20; i++) { /* nine of ten are of the better arm, as their propensities say */
         const size_t arm = i % 10 == 9;
         const struct kb_ev_slot slot = {name_of('a', arm), NULL};
-        char id[16];
+        char id[24];
 
         snprintf(id, sizeof id, "d%zu", i);
         live(&log, (struct kb_event){.type = KB_EV_DECIDED,
