@@ -660,7 +660,8 @@ static char *encode(const struct kb_event *ev, uint32_t context_dim, uint32_t ar
     const struct ld_out out = {&t, {1, context_dim, arm_dim, context_dim + arm_dim}, settings};
     if (types[ev->type].open != NULL)
         types[ev->type].open(&l);
-    const struct ld_rows *rows = rows_of(ev->type, (int)l.part.part, ev->as.dictionary.is_reset);
+    const struct ld_rows *rows =
+        rows_of(ev->type, (int)l.part.part, kb_event_is_dictionary(ev) && ev->as.dictionary.is_reset);
     ld_text_init(&t);
     ld_text_raw(&t, "{", 1);
     ld_text_rows(&out, rows, from, to < rows->n ? to : rows->n, &l);
