@@ -267,6 +267,15 @@ size_t kb_history_add(struct kb_history *h, uint32_t user, uint32_t arm, const d
     return kb_history_add_at(h, user, arm, 0, x, d_count, d_sum, seq);
 }
 
+size_t kb_history_n_arms(const struct kb_history *h)
+{
+    size_t n = 0;
+
+    for (size_t row = 0; row < h->n; row++)
+        n = h->arm[row] >= n ? h->arm[row] + (size_t)1 : n;
+    return n;
+}
+
 /* Binary search; one event can teach several rows (a slate whose window closes), then the first of them is found. */
 size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq)
 {

@@ -79,6 +79,9 @@ static inline double kb_history_sum(const struct kb_history *h, size_t row)
 /* Less is nothing: an observation whose noise has grown beyond every other number. */
 #define KB_LEAST_COUNT 1e-12
 
+/* Arms that have been taught, by the largest number: 1 more than that. O(n). */
+size_t kb_history_n_arms(const struct kb_history *h);
+
 /* Row first taught by the event `seq`, or SIZE_MAX. O(log n). */
 size_t kb_history_by_seq(const struct kb_history *h, uint64_t seq);
 

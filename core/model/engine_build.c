@@ -181,12 +181,8 @@ static double kernel_work(const struct kb_site *site, const struct kb_spec *spec
 static double by_arm_work(const struct kb_site *site, const struct kb_spec *spec, double value)
 {
     const struct kb_history *h = site->history;
-    uint32_t n_arms = 0;
-    double work = 0, *n_of = NULL;
+    double work = 0, *n_of = kb_array(kb_history_n_arms(h) + 1, 1, sizeof *n_of);
 
-    for (size_t row = 0; row < h->n; row++)
-        n_arms = h->arm[row] >= n_arms ? h->arm[row] + 1 : n_arms;
-    n_of = kb_array(n_arms + (size_t)1, 1, sizeof *n_of);
     if (n_of == NULL)
         return (double)INFINITY; /* a worker may find the memory later */
     for (size_t row = 0; row < h->n; row++)

@@ -61,12 +61,9 @@ void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t)
 /* Where no propensity is known: the mean of the arms' means, as if each were drawn as often as any other. KB_ENOMEM. */
 static enum kb_err mean_of_arms(const struct kb_history *h, double *mean)
 {
-    uint32_t n_arms = 0;
-    double *count, *sum, total = 0, n = 0;
+    const size_t n_arms = kb_history_n_arms(h);
+    double *count = kb_array(2 * n_arms + 1, 1, sizeof *count), *sum, total = 0, n = 0;
 
-    for (size_t row = 0; row < h->n; row++)
-        n_arms = h->arm[row] >= n_arms ? h->arm[row] + 1 : n_arms;
-    count = kb_array(2 * (size_t)n_arms + 1, 1, sizeof *count);
     if (count == NULL)
         return KB_ENOMEM;
     sum = count + n_arms;
@@ -74,7 +71,7 @@ static enum kb_err mean_of_arms(const struct kb_history *h, double *mean)
         count[h->arm[row]] += kb_history_count(h, row);
         sum[h->arm[row]] += kb_history_sum(h, row);
     }
-    for (uint32_t a = 0; a < n_arms; a++)
+    for (size_t a = 0; a < n_arms; a++)
         if (count[a] >= KB_LEAST_COUNT) {
             total += sum[a] / count[a];
             n++;

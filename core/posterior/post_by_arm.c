@@ -493,15 +493,11 @@ static enum kb_err by_arm_fill(struct kb_posterior *p, const struct kb_history *
                                const struct kb_atom *atoms, size_t n, struct kb_scratch *s)
 {
     struct kb_by_arm *e = of(p);
-    size_t n_arms = 0, *n_of = NULL;
-    double *least = NULL;
-    enum kb_err rc = KB_OK;
+    const size_t n_arms = kb_history_n_arms(h);
+    size_t *n_of = kb_array(n_arms + 1, 1, sizeof *n_of);
+    double *least = kb_array(n_arms + 1, 1, sizeof *least);
+    enum kb_err rc = n_of != NULL && least != NULL ? KB_OK : KB_ENOMEM;
     (void)atoms, (void)n; /* every point is held */
-    for (size_t row = 0; row < h->n; row++)
-        n_arms = h->arm[row] >= n_arms ? h->arm[row] + (size_t)1 : n_arms;
-    n_of = kb_array(n_arms + 1, 1, sizeof *n_of);
-    least = kb_array(n_arms + 1, 1, sizeof *least);
-    rc = n_of != NULL && least != NULL ? KB_OK : KB_ENOMEM;
     KB_TRY(rc);
     if (h->unit > 0)
         KB_TRY(find_least(e, h, n_arms, least));
