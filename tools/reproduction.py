@@ -161,7 +161,7 @@ def claims(text):
     put_spread("lk-table1", rows_in(tables["lk-table1"]), "se", 2)
     put_swaps("lk-table1", tables["lk-table1"])
     put_contest(tables, ["lk-table1", "lk-fig2", "lk-fig3", "lk-fig4", "lk-fig6"], "lk-gp-ucb", "coop-kernel-ucb")
-    put_same("lk-laplaced", tables["lk-laplaced"], "lk-gp-ucb", "laplaced")
+    put_same("lk-laplaced", tables["lk-laplaced"], "lk-gp-ucb", "laplaced-kors")
     put_spread("tc-table1", [row for row in rows_in(tables["tc-table1"]) if row[1] != "random"], "sd", 1.1)
     for name in ("tc-table1", "tc-dims", "tc-loose"):
         put_contest(tables, [name], "dmm-ucb", "amm-ucb")

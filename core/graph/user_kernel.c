@@ -11,7 +11,7 @@
  * p needs no solving. Eliminating it from A = [B, -w 1; -w 1^T, n w + rho] leaves G = B^-1 + G_pp (w B^-1 1)(w B^-1
  * 1)^T, and B 1 = (rho + w) 1 because L 1 = 0. Hence w B^-1 1 = c 1 and G = B^-1 + s 1 1^T,   s = c^2 G_pp,   G_pp = 1
  * / (n w + rho - n w c) = (rho + w) / (rho (n w + w + rho)). Both terms are positive, so nothing cancels, and B is far
- * better conditioned than A: in the default row its ridge is 1.01 where A's is 0.01 (test:
+ * better conditioned than A: under laplaced-kors its ridge is 1.01 where A's is 0.01 (test:
  * dense_form_equals_the_joint_covariance_with_strangers, which has p as a node).
  *
  * A stranger u (unknown to the graph) given f(p) is N(c f(p), v), independent of everybody else. Hence

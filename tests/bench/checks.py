@@ -74,7 +74,7 @@ def traffic(path, n):
 
 def drive(server, tenant, durability, clients, file):
     """One closed loop into a new tenant."""
-    server.run("tenant", "put", tenant, "-", stdin=json.dumps({"algorithm": "laplaced", "durability": durability}).encode())
+    server.run("tenant", "put", tenant, "-", stdin=json.dumps({"algorithm": "laplaced-kors", "durability": durability}).encode())
     key = server.run("key", "create", "--tenant", tenant, "--role", "decide").split()[0] if server.admin else None
     cpu = server.cpu_s()
     result = json.loads(server.run("--tenant", tenant, "replay", str(file), "--concurrency", str(clients), "--quiet", "--json",

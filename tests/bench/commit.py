@@ -86,7 +86,7 @@ def traffic(path, n):
 def drive(out, server, tenant, clients, lines, file):
     """One closed loop; its figures."""
     ctl = [str(out / "laplacectl"), "--server", server.url]
-    subprocess.run([*ctl, "tenant", "put", tenant, "-"], input=b'{"algorithm":"laplaced"}', check=True,
+    subprocess.run([*ctl, "tenant", "put", tenant, "-"], input=b'{"algorithm":"laplaced-kors"}', check=True,
                    stdout=subprocess.DEVNULL)
     commits, server_cpu = server.metric("laplaced_commits_total"), server.cpu_s()
     own = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -197,7 +197,7 @@ def measure_serving(args, shape, server, edges, n_lines, say):
     tenants = plain, apart, tied = [Connection(server, name) for name in ("plain", "apart", "tied")]
     for c in tenants:
         kernel = {"type": "identity", "population": 0, "normalize": False} if c is apart else args.set
-        c.call("PUT", f"/tenants/{c.tenant}", {"algorithm": "laplaced", **({"user_kernel": kernel} if kernel else {})})
+        c.call("PUT", f"/tenants/{c.tenant}", {"algorithm": "laplaced-kors", **({"user_kernel": kernel} if kernel else {})})
         c.call("PUT", f"/tenants/{c.tenant}/arms", ["a", "b"])
     before = memory_mb(server)
     with open(edges, "rb") as body:

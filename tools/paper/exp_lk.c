@@ -72,15 +72,14 @@ static const struct pb_algorithm laplaced_rows[] = {
     DICTIONARY_ROW("laplaced-kors", pb_lk_tune_threshold, .01, 0),
 };
 
-const struct pb_experiment pb_lk_laplaced = {
-    .name = "lk-laplaced",
-    .about =
-        "laplaced beside exact LK-GP-UCB on LK's medium task: same kernel, lambda and beta, another representation",
-    PB_SETTINGS(laplaced_settings),
-    PB_ALGORITHMS(laplaced_rows),
-    .rounds = T1_ROUNDS,
-    .reps = 20,
-    .plot = PB_PLOT_SECONDS};
+const struct pb_experiment pb_lk_laplaced = {.name = "lk-laplaced",
+                                             .about = "laplaced-kors beside exact LK-GP-UCB on LK's medium task: same "
+                                                      "kernel, lambda and beta, another representation",
+                                             PB_SETTINGS(laplaced_settings),
+                                             PB_ALGORITHMS(laplaced_rows),
+                                             .rounds = T1_ROUNDS,
+                                             .reps = 20,
+                                             .plot = PB_PLOT_SECONDS};
 
 /* --- regret against dictionary size --------------------------------------------------------------------------- */
 
