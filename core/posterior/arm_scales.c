@@ -97,17 +97,20 @@ static size_t find_cap(const struct kb_arm_view_of_points *v)
     }
 }
 
+static void free_part(const struct part *part)
+{
+    kb_free(part->point);
+    kb_free(part->count);
+    kb_free(part->sum);
+    kb_free(part->x);
+    for (size_t c = 0; c < N_COMPONENTS; c++)
+        kb_free(part->gram[c]);
+}
+
 static void free_sample(struct sample *m)
 {
-    for (size_t i = 0; i < m->n; i++) {
-        struct part *part = &m->part[i];
-        kb_free(part->point);
-        kb_free(part->count);
-        kb_free(part->sum);
-        kb_free(part->x);
-        for (size_t c = 0; c < N_COMPONENTS; c++)
-            kb_free(part->gram[c]);
-    }
+    for (size_t i = 0; i < m->n; i++)
+        free_part(&m->part[i]);
     kb_free(m->part);
     kb_free(m->arm);
     m->n = 0;
@@ -397,13 +400,8 @@ static enum kb_err keep_users(struct sample *m, struct kb_user *users, size_t *n
             at[n++] = (uint32_t)u;
         }
         part.n = n_kept;
-        if (n_kept == 0) { /* to the end, where free_sample finds it */
-            kb_free(part.point);
-            kb_free(part.count);
-            kb_free(part.sum);
-            kb_free(part.x);
-            for (size_t c = 0; c < N_COMPONENTS; c++)
-                kb_free(part.gram[c]);
+        if (n_kept == 0) {
+            free_part(&part);
             continue;
         }
         m->part[n_parts] = part;
