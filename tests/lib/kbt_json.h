@@ -72,7 +72,7 @@ static inline size_t kbt_depth(json_t *j)
 static inline enum kbt_reading kbt_read_both(const char *text, size_t n)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | (size_t)JSON_DECODE_ANY;
-    struct ld_doc *doc = calloc(1, sizeof *doc);
+    struct ld_doc *doc = ld_doc_new();
     struct ld_parser parser;
     struct ld_value v;
     enum kbt_reading reading;
