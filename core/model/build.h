@@ -66,7 +66,7 @@ enum kb_err kb_site_find_scales(const struct kb_site *site, const struct kb_refi
 double kb_site_work(const struct kb_site *site, const struct kb_spec *spec, size_t n_support);
 double kb_site_refit_work(const struct kb_site *site, const struct kb_spec *spec, size_t n_support);
 /* Whether an exact model of n points has to become a dictionary. Under a rule that learns by levels it cannot: its
- * decisions teach nothing beyond the limit instead (engine_decide.c). */
+ * decisions teach nothing beyond the limit instead (engine_decide.c). One without a factor need not. */
 bool kb_spec_outgrows_exact(const struct kb_spec *spec, size_t n);
 
 /* One learning step that the build has still to take. */

@@ -58,7 +58,8 @@ static enum kb_err count_distinct(const struct kb_site *site, const struct kb_ke
 
 bool kb_spec_outgrows_exact(const struct kb_spec *spec, size_t n)
 {
-    return spec->repr.type == KB_REPR_EXACT && n > spec->repr.exact_limit && !kb_rule_reads_levels(spec->rule.type);
+    return spec->repr.type == KB_REPR_EXACT && n > spec->repr.exact_limit && !kb_rule_reads_levels(spec->rule.type) &&
+           !kb_spec_is_unbounded(spec);
 }
 
 /* An empty posterior for spec, its user kernel learned from the history where it is one of those. */

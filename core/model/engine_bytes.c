@@ -29,6 +29,7 @@
 #define SWEEP_COLUMNS 8u   /* that a dictionary's cache grows by */
 #define NEAR_COLUMN 65536u /* of a kernel with a tolerance: a table of two thousand entries */
 #define MOST_SQUARES 8u    /* matrices of its order that a dictionary holds, or an exact model */
+#define ROOM 2u            /* of arrays by points, at most, beside what is in them */
 #define FIRST_MODEL 65536u /* a posterior over nothing, with its kernel and working memory */
 
 /* ---- containers --------------------------------------------------------------------------------------- */
@@ -245,6 +246,8 @@ static size_t second_posterior(const struct kb_engine *e, const struct kb_spec *
 
     if (spec->repr.type == KB_REPR_BY_ARM)
         return FIRST_MODEL + by_arm_bytes(e, spec);
+    if (kb_spec_is_unbounded(spec))
+        return FIRST_MODEL + n * ROOM * (8 + kb_engine_dim(e)) * sizeof(double);
     const bool is_exact = spec->repr.type == KB_REPR_EXACT && n <= spec->repr.exact_limit;
     const size_t n_points = spec->repr.type == KB_REPR_BY_COMPONENT ? n * (KB_N_PARTS - 1) : n;
     const size_t most = is_exact || n_points < spec->repr.max_dictionary ? n_points : spec->repr.max_dictionary;

@@ -22,7 +22,7 @@ enum kb_err kb_exact_init(struct kb_posterior *p, const struct kb_spec *spec)
     kb_chol_init(&e->f);
     kb_chol_init(&e->spare);
     kb_point_index_init(&e->index);
-    p->max_support = p->kernel.has_levels ? SIZE_MAX : spec->repr.exact_limit;
+    p->max_support = p->kernel.has_levels || kb_spec_is_unbounded(spec) ? SIZE_MAX : spec->repr.exact_limit;
     return KB_OK;
 }
 

@@ -136,6 +136,12 @@ static void diagonal_facts(const struct kb_posterior *p, struct kb_posterior_fac
     out->information_gain = 0.5 * p->log_det;
 }
 
+/* A candidate costs the look-up of its point; where bounds are read off the spectrum, all points. */
+static double diagonal_width(const struct kb_posterior *p)
+{
+    return p->reads_spectrum ? sqrt((double)p->support.n) : p->support.n > 0;
+}
+
 /* --- digest, snapshot ------------------------------------------------------------------------------------- */
 
 static uint64_t diagonal_digest(const struct kb_posterior *p, uint64_t h)
@@ -180,6 +186,7 @@ const struct kb_posterior_ops kb_posterior_diagonal_ops = {
     .decompose = diagonal_decompose,
     .closed_evidence = diagonal_evidence,
     .closed_facts = diagonal_facts,
+    .width = diagonal_width,
     .learn_adds_point = kb_exact_learn_adds_point,
     .learn = diagonal_learn,
     .take_left = diagonal_take_left,

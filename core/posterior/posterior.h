@@ -90,7 +90,7 @@ size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more); /
 /* Distinct points held (exact) or dictionary size. O(1). */
 size_t kb_posterior_n_support(const struct kb_posterior *p);
 /* Points whose square one candidate or one reward goes with: all, or where arms are held apart the root of the mean
- * square of what arms hold. O(1). */
+ * square of what arms hold, or 1 where there is no factor. O(1). */
 double kb_posterior_width(const struct kb_posterior *p);
 uint64_t kb_posterior_n_clamped(const struct kb_posterior *p); /* as in the facts. O(1) */
 struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t i);

@@ -249,6 +249,8 @@ bool kb_repr_is_of_components(enum kb_repr_type type);
 /* Whether the representation holds all points and the kernel tells them apart and no more: k(s, s') is 1 where they are
  * the same to it, else 0. */
 bool kb_spec_is_diagonal(const struct kb_spec *spec);
+/* Whether that costs a candidate the same however many points are held: no rule reads them all. */
+bool kb_spec_is_unbounded(const struct kb_spec *spec);
 
 /* The spec of the kernel's parts that tell points apart. Differs for by_arm and by_component alone: where nothing is
  * shared along users (no variance for them, or a kernel that reads a graph and none is there) all users are one,

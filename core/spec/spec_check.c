@@ -70,6 +70,11 @@ bool kb_spec_is_diagonal(const struct kb_spec *spec)
            (context == KB_VEC_ONES || context == KB_VEC_DELTA) && (arm == KB_VEC_ONES || arm == KB_VEC_DELTA);
 }
 
+bool kb_spec_is_unbounded(const struct kb_spec *spec)
+{
+    return kb_spec_is_diagonal(spec) && !kb_spec_reads_spectrum(spec);
+}
+
 struct kb_spec kb_spec_of_parts(const struct kb_spec *spec, bool has_graph)
 {
     struct kb_spec parts = *spec;

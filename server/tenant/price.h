@@ -2,8 +2,8 @@
  *
  * One token is about 0.1 ms of one core: what a small request takes on its way through HTTP, or a million
  * multiply-adds, or the way of ten events into the log. With m points in the model (distinct points of an exact one,
- * points of a dictionary; where arms are held apart those of an arm, in the mean of their squares) and d coordinates of
- * context and arm together:
+ * points of a dictionary; where arms are held apart those of an arm, in the mean of their squares; 1 without a factor)
+ * and d coordinates of context and arm together:
  *
  *     any request                                1
  *     /select among C candidates                 1 + C (m^2 + m d) / 10^6

@@ -8,7 +8,7 @@ A graph of 1,892 users, twelve friends each; 20 candidates by name; a third of t
 differ by a factor of up to sixteen. Each tenant has decided and been rewarded --history times by its own rule, and is durable.
 
   select, reward   closed loops of 64 clients and of one, CPU by the scheduler's count; rewards are those of decisions made outside of the time
-  catalogue        decisions over all of --catalogue arms, of which --seen were learned at; from 4,096 on `ucb` is a dictionary, and no measure
+  catalogue        decisions over all of --catalogue arms, of which --seen were learned at
   features         decisions over as many arms with 16 features by --features, a dictionary of 256 points, beside one matrix product of that
                    size: the arms' features by those of the points
 """
@@ -210,7 +210,7 @@ def main():
     p.add_argument("--turns", type=int, default=3)
     p.add_argument("--rewards", type=int, default=300, help="of a turn; four times as many decisions")
     p.add_argument("--catalogue", type=int, default=100_000, help="arms of the whole catalogue; 0: none")
-    p.add_argument("--seen", type=int, default=4000)
+    p.add_argument("--seen", type=int, default=5000)
     p.add_argument("--features", default="laplaced", help="preset of the catalogue with features; empty: none")
     args = p.parse_args()
     with Lines(args.file) as emit:

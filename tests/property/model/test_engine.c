@@ -611,6 +611,37 @@ static size_t n_resets(const struct kbt_log *log)
     return n;
 }
 
+/* A model that has a mean for each user and arm holds as many points as there are. Where bounds are read off all of
+ * them, it hands over as others do. */
+START_TEST(a_model_without_a_factor_outgrows_its_limit)
+{
+    const bool reads_all = _i == 1;
+    struct kbt_log log;
+    struct names names;
+    struct kb_spec spec;
+
+    make_names(&names, 4);
+    ck_assert_int_eq(kb_spec_preset(&spec, "ucb", 0, 0), KB_OK);
+    spec.user_kernel.type = KB_USER_IDENTITY;
+    spec.repr.exact_limit = 8;
+    if (reads_all)
+        spec.conf.type = KB_CONF_CMM;
+    kbt_log_open(&log);
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+    for (size_t i = 0; i < 200; i++)
+        observe(&log, &names, 8, i);
+    ck_assert_int_eq(kb_engine_spec(log.live)->repr.type, reads_all ? KB_REPR_KORS : KB_REPR_EXACT);
+    ck_assert_uint_eq(n_resets(&log), reads_all);
+    ck_assert_uint_gt(kb_posterior_n_support(kb_engine_posterior(log.live)), spec.repr.exact_limit);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, true), *loaded = kbt_log_reload(log.live);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    ck_assert_uint_eq(kb_engine_digest(loaded), kb_engine_digest(log.live));
+    kb_engine_free(loaded);
+    kb_engine_free(fold);
+    kbt_log_close(&log);
+}
+END_TEST
+
 /* A reset comes before the event that follows a reward, and names the points of the dictionary. */
 START_TEST(a_resampling_stands_in_the_log_before_the_next_event)
 {
@@ -1066,6 +1097,7 @@ int main(void)
     tcase_add_test(some, refused_events_change_nothing);
     tcase_add_test(some, last_equals_a_log_that_only_saw_the_last_value);
     tcase_add_test(some, exact_hands_over_to_kors_beyond_its_limit);
+    tcase_add_loop_test(some, a_model_without_a_factor_outgrows_its_limit, 0, 2);
     tcase_add_test(some, a_resampling_stands_in_the_log_before_the_next_event);
     tcase_add_test(some, a_batched_resampling_waits_for_its_ratio);
     tcase_add_loop_test(some, a_changed_graph_or_kernel_reaches_the_dictionaries_drawn_after_it, 0, 2);
