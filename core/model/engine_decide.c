@@ -75,8 +75,8 @@ enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *
 
     kb_arena_reset(&s->arena, 0);
     return kb_posterior_fit_scratch(e->posterior, s,
-                                    pool_bytes(n, n_exclude) + kb_policy_bytes(&e->spec.rule, n) +
-                                        kb_elimination_bytes(&e->spec.rule, n));
+                                    pool_bytes(n, n_exclude) + kb_posterior_top_bytes(e->posterior, n) +
+                                        kb_policy_bytes(&e->spec.rule, n) + kb_elimination_bytes(&e->spec.rule, n));
 }
 
 static void init_pool(struct pool *p, struct kb_hash_key key, size_t n, size_t n_exclude, struct kb_arena *arena)
@@ -242,14 +242,35 @@ static void choose(const struct kb_way *way, size_t n, double uniform, struct ve
     v->chosen = way->index != SIZE_MAX ? way->index : kb_policy_draw(n, v->propensity, uniform);
 }
 
+/* Where the rule goes by the best score alone, and no others are shown: those that can have it. */
+static bool is_narrow(const struct kb_engine *e, size_t n, size_t n_shown)
+{
+    return e->spec.rule.type == KB_RULE_UCB && e->spec.conf.score == KB_SCORE_FIXED && !kb_engine_is_untuned(e) &&
+           kb_posterior_can_narrow(e->posterior, n, n_shown);
+}
+
+/* An arm that was drawn from all alike may be one that no prediction was made for. */
+static void complete(const struct kb_engine *e, const struct kb_candidates *cand, struct kb_scratch *s,
+                     struct verdict *v)
+{
+    if (!isnan(v->sd[v->chosen]))
+        return;
+    kb_posterior_predict_at(e->posterior, cand, &v->chosen, 1, s, v->mean, v->sd);
+    v->score[v->chosen] = v->mean[v->chosen] + e->spec.conf.beta * v->sd[v->chosen];
+}
+
 /* One prediction for all, then the rule on what it says. */
 static void judge_at_once(const struct kb_engine *e, const struct kb_candidates *cand, const struct kb_way *way,
-                          double uniform, struct kb_scratch *s, struct verdict *v)
+                          size_t n_shown, double uniform, struct kb_scratch *s, struct verdict *v)
 {
-    kb_posterior_predict(e->posterior, cand, s, v->mean, v->sd);
+    const bool is_of_best = is_narrow(e, cand->n, n_shown);
+    if (is_of_best)
+        kb_posterior_predict_top(e->posterior, cand, e->spec.conf.beta, n_shown, s, v->mean, v->sd);
+    else
+        kb_posterior_predict(e->posterior, cand, s, v->mean, v->sd);
     if (e->spec.conf.score == KB_SCORE_FIXED)
         for (size_t i = 0; i < cand->n; i++)
-            v->score[i] = v->mean[i] + e->spec.conf.beta * v->sd[i];
+            v->score[i] = is_of_best && isnan(v->sd[i]) ? -(double)INFINITY : v->mean[i] + e->spec.conf.beta * v->sd[i];
     else
         kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
     static const struct kb_rule_spec uniform_rule = {.type = KB_RULE_UNIFORM};
@@ -258,6 +279,8 @@ static void judge_at_once(const struct kb_engine *e, const struct kb_candidates 
         kb_policy_propensities(rule, kb_policy_scale(rule, e->spec.conf.beta, (double)e->history.n_observed), cand->n,
                                v->mean, v->sd, v->score, v->propensity, &s->arena);
     choose(way, cand->n, uniform, v);
+    if (is_of_best)
+        complete(e, cand, s, v);
 }
 
 /* By levels: every candidate as the last level that looked at it sees it. A model at its limit takes no more points, so
@@ -345,8 +368,10 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
     const size_t n_shown = q->n_shown > 0 && q->n_shown < p->n ? q->n_shown : p->n;
     const bool is_asked = q->is_unrouted || !e->spec.routing.is_stopped;
 
-    if (is_asked)
-        (kb_rule_reads_levels(e->spec.rule.type) ? judge_by_levels : judge_at_once)(e, &cand, &way, uniform, s, &v);
+    if (is_asked && kb_rule_reads_levels(e->spec.rule.type))
+        judge_by_levels(e, &cand, &way, uniform, s, &v);
+    else if (is_asked)
+        judge_at_once(e, &cand, &way, n_shown, uniform, s, &v);
     else
         judge_blindly(&way, p->n, uniform, &v);
     order_by_score(p->n, n_shown, v.chosen, &(struct ranking){v.score, q->key}, order);

@@ -37,7 +37,8 @@ struct kb_query {
     size_t n_exclude;
     uint64_t key;   /* keys the draw: a hash of the decision id */
     size_t n_shown; /* how many of the best arms will be shown, 0: all. Where bounds do not decide, those of others are
-                       NaN; and the others have no order */
+                       NaN, and of many candidates' those of the sd, whose score then is -inf; and the others have no
+                       order */
 };
 
 /* Result of decide; arrays live in the scratch until its next use. */

@@ -16,6 +16,7 @@
  * Cost: learn O(m (dim + m)); predict the same per candidate. How a point enters: nystrom_admit.c; building from a
  * history: nystrom_build.c. */
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -23,6 +24,8 @@
 #include "linalg/linalg.h"
 #include "posterior/component_scales.h"
 #include "posterior/nystrom.h"
+
+#define SOLVES 16.0 /* generously, what rounding in so many of them leaves */
 
 /* Three parts, each with its own state; empty. */
 static enum kb_err nystrom_init(struct kb_posterior *p, const struct kb_spec *spec)
@@ -102,6 +105,31 @@ static void nystrom_predict_block(const struct kb_posterior *p, double *block, s
         variance[c] += p->lambda * spread[c];
         mean[c] += n->mean;
     }
+}
+
+static double frobenius(const struct kb_chol *c)
+{
+    double sum = 0;
+    for (size_t j = 0; j < c->n; j++)
+        sum += kb_dot(c->n - j, c->l + j * c->cap + j, c->l + j * c->cap + j);
+    return sqrt(sum);
+}
+
+/* A solve with a triangle L has the solution of L + dL, |dL| <= m eps |L|. Both ways to the mean solve with A and with
+ * R, and |z| <= sqrt(k(s,s)), |R^-1 z| <= |z| / sqrt(lambda). */
+static double nystrom_weights(const struct kb_posterior *p, double *weight, double *work, double *offset)
+{
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
+    const struct kb_chol *a = &n->features.a, *r = &n->ridge[0].r;
+    const size_t m = a->n;
+    memcpy(work, n->ridge[0].w, m * sizeof *work);
+    kb_chol_solve_lt(r, work);
+    memcpy(weight, work, m * sizeof *work);
+    kb_chol_solve_lt(a, weight);
+    *offset = n->mean;
+    const double w = sqrt(kb_dot(m, n->ridge[0].w, n->ridge[0].w)) + sqrt(kb_dot(m, work, work)) * frobenius(r);
+    const double error = frobenius(a) * sqrt(kb_dot(m, weight, weight)) + w / sqrt(n->ridge[0].lambda) + fabs(n->mean);
+    return SOLVES * (double)m * DBL_EPSILON * error;
 }
 
 static bool nystrom_learn_adds_point(const struct kb_posterior *p, const struct kb_point *pt)
@@ -275,6 +303,7 @@ static void nystrom_map_block(const struct kb_posterior *p, double *block, size_
     .held_bytes = nystrom_held_bytes, \
     .grow = nystrom_grow, \
     .predict_block = nystrom_predict_block, \
+    .weights = nystrom_weights, \
     .is_sketch = true, \
     .decompose = nystrom_decompose, \
     .map_block = nystrom_map_block, \

@@ -47,6 +47,19 @@ void kb_scratch_close(struct kb_scratch *s);
 void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
                           double *mean, double *sd);
 
+/* Whether the following is to be had, and worth while, for so many candidates. */
+#define KB_MOST_TOP 16u
+bool kb_posterior_can_narrow(const struct kb_posterior *p, size_t n_candidates, size_t n_top);
+/* Where only the n_top highest mean + beta sd are wanted: mean and sd of all candidates that have one of them, or tie
+ * with one that has, as predict computes them. Of others the mean may differ by rounding, and sd be NaN. Extra scratch:
+ * top_bytes. O(C m (d + m_top)) of a dictionary, with m_top of the order m for few of them. [shared] */
+void kb_posterior_predict_top(const struct kb_posterior *p, const struct kb_candidates *cand, double beta, size_t n_top,
+                              struct kb_scratch *s, double *mean, double *sd);
+size_t kb_posterior_top_bytes(const struct kb_posterior *p, size_t n_candidates);
+/* predict for n <= 64 of the candidates, at[i]; mean[at[i]] and sd[at[i]] are set. [shared] */
+void kb_posterior_predict_at(const struct kb_posterior *p, const struct kb_candidates *cand, const size_t *at, size_t n,
+                             struct kb_scratch *s, double *mean, double *sd);
+
 /* --- what confidence rules read --------------------------------------------------------------------------- */
 
 double kb_posterior_lambda(const struct kb_posterior *p);

@@ -46,6 +46,10 @@ struct kb_posterior_ops {
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                           double *mean, double *variance);
 
+    /* mean(s) = k(s).weight + *offset, with work of as many doubles; returns by how much that may differ from what
+     * predict says, over sqrt(k(s, s)). NULL: no such weights are at hand. O(m^2). */
+    double (*weights)(const struct kb_posterior *p, double *weight, double *work, double *offset);
+
     /* What confidence rules read. decompose: an all-zero spectrum of order support.n is filled. map_block: a block of
      * kernel values (support x n_c) to features, in place; NULL where a spectrum is over the points themselves. */
     bool is_sketch;
