@@ -14,8 +14,8 @@
  * a = 1 + 2/T at TC's T = 1,000. Who changes `noise` should change lambda with it. Their limit is lower where every
  * batch of rewards costs a decomposition (spectrum.h).
  *
- * The default row, `laplaced`, finds out its own scales (tuning.h) where arms have no features, and is laplaced-kors
- * where they have. One decision in fifty is drawn from all candidates alike.
+ * The default row, `laplaced`, finds out its own scales (tuning.h): an exact model of each arm where arms have no
+ * features, laplaced-by-component where they have. One decision in fifty is drawn from all candidates alike.
  *
  * laplaced-kors was the default before: lambda 1/4 bounds the noise variance of rewards in [0, 1], and mu = lambda
  * keeps the sketch finer than the noise; rho 0.01 lets what everybody likes weigh as much as what friends like (the
@@ -63,7 +63,7 @@ struct preset {
 static const struct preset presets[] = {
     PRESET("laplaced",         LAPLACIAN, RBF,    DELTA,  BY_ARM, RAND_UCB,   1,
            .is_normalized = true, .lambda = 0.25, .exact_limit = 1024, .epsilon = 0.02, .is_tuned = true,
-           .with_features = "laplaced-kors"),
+           .with_features = "laplaced-by-component"),
     PRESET("laplaced-by-arm",  LAPLACIAN, RBF,    DELTA,  BY_ARM, RAND_UCB,   1,
            .is_normalized = true, .lambda = 0.25, .exact_limit = 1024, .epsilon = 0.02, .is_tuned = true),
     PRESET("laplaced-by-component", LAPLACIAN, RBF, RBF, BY_COMPONENT, RAND_UCB, 1,

@@ -23,7 +23,7 @@ ROUTED = {"holdout": {"share": 0.4, "baseline": {"rule": "uniform"}}, "sticky": 
 # answers before the commit.
 TENANTS = {
     "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
-    "kors": dict(algorithm="laplaced", arm_dim=1, context_dim=1, aggregation="sum",
+    "kors": dict(algorithm="laplaced-kors", arm_dim=1, context_dim=1, aggregation="sum",
                  representation={"type": "kors", "lambda": 0.2, "max_dictionary": 12}),
     "thompson": dict(algorithm="ts", aggregation="last", routing=ROUTED),
     "median": dict(algorithm="gp-ucb", arm_dim=1, arm_kernel={"type": "rbf", "lengthscale": "median"},

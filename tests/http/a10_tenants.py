@@ -63,7 +63,8 @@ def test_the_default_row_leaves_its_scales_to_the_rewards(api, name):
     assert conf["representation"]["lambda"] == conf["user_kernel"]["rho"] == conf["context_kernel"]["lengthscale"] == "learned"
     assert set(conf["prior"].values()) == {"learned"}
     other = api.call("PUT", f"/tenants/{name}-arms", {"arm_dim": 2}, expect=201).json["configuration"]
-    assert {**other, "algorithm": "laplaced-kors"} == api.put_tenant(f"{name}-kors", algorithm="laplaced-kors", arm_dim=2)["configuration"]
+    assert (other["representation"]["type"], other["tune"]) == ("by_component", True)
+    assert {**other, "algorithm": "laplaced-by-component"} == api.put_tenant(f"{name}-same", algorithm="laplaced-by-component", arm_dim=2)["configuration"]
 
 
 def test_laplaced_kors_is_made_for_rewards_between_0_and_1(api, name):

@@ -17,6 +17,7 @@ from harness import Client
 MERGE_PATCH = "application/merge-patch+json"
 PRESETS = CONTRACT.doc["components"]["schemas"]["Algorithm"]["enum"]
 OF_PRESET = ("user_kernel", "context_kernel", "arm_kernel", "representation", "confidence", "rule")  # docs/decisions/0055
+ALL_OF_PRESET = (*OF_PRESET, "prior", "tune")
 BASELINE = {"holdout": {"share": 0.25, "baseline": {"arm": "b"}, "salt": "s"}}
 ROUTED = {"routing": {**BASELINE, "sticky": {"ttl_s": 3600}}}
 N_RANDOM = 400
@@ -39,7 +40,7 @@ def without_preset(target, patch):
     """Where a patch names the algorithm, what a preset fills is no part of what it is merged into; in challengers likewise."""
     if not isinstance(patch, dict) or not isinstance(target, dict):
         return target
-    kept = {k: v for k, v in target.items() if "algorithm" not in patch or k not in OF_PRESET}
+    kept = {k: v for k, v in target.items() if "algorithm" not in patch or k not in ALL_OF_PRESET}
     if isinstance(patch.get("challengers"), dict) and "challengers" in kept:
         kept["challengers"] = {k: without_preset(v, patch["challengers"].get(k)) for k, v in kept["challengers"].items()}
     return kept

@@ -30,13 +30,14 @@ class World:
 
 class Clicks(World):
     """Arms that are clicked at with given rates, in an order of the seed's own. From `change` on the best arm has the rate of the worst,
-    the second that of the second worst, and so on."""
+    the second that of the second worst, and so on. `features`: of the arms, by ascending rate."""
 
-    def __init__(self, rates, rounds, seed, change=None):
+    def __init__(self, rates, rounds, seed, change=None, features=None):
         super().__init__(rounds, len(rates))
         rng = np.random.default_rng([1, seed, rounds, int(1e6 * sum(rates))])
         ascending, order = np.sort(np.asarray(rates, float)), rng.permutation(self.arms)
         self.rates = np.tile(ascending[order], (rounds, 1))
+        self.features = None if features is None else features[order]
         if change is not None:
             self.rates[change:] = ascending[::-1][order]
         self.drawn = rng.random((rounds, self.arms)) < self.rates
@@ -77,10 +78,10 @@ class Classes(World):
 
 class Town(World):
     """The town of `laplacectl demo` (tools/demo/town.c has its formulas), drawn by numpy: users in neighbourhoods, tastes smooth along
-    friendships and along the arms' features. `graph`: what is told of the friendships."""
+    friendships and along the arms' features. `graph`: what is told of the friendships. From `change` on all have other tastes."""
     N, ARMS, DIM, SHOWN, RHO, NOISE = 120, 20, 5, 10, 0.1, 0.2
 
-    def __init__(self, rounds, seed, graph):
+    def __init__(self, rounds, seed, graph, change=None):
         super().__init__(rounds, self.ARMS)
         rng = np.random.default_rng([3, seed])
         n = self.users = self.N
@@ -95,24 +96,32 @@ class Town(World):
         self.features = x / np.linalg.norm(x, axis=1, keepdims=True)
         gram = np.exp(-((self.features[:, None] - self.features) ** 2).sum(axis=2) / 2) + 1e-9 * np.eye(self.arms)
         users = np.linalg.cholesky(laplacian + self.RHO * np.eye(n))
-        truth = np.linalg.solve(users.T, rng.normal(size=(n, self.arms))) @ np.linalg.cholesky(gram).T
-        self.values = truth / np.sqrt((truth ** 2).mean())
+        def tastes(rng):
+            truth = np.linalg.solve(users.T, rng.normal(size=(n, self.arms))) @ np.linalg.cholesky(gram).T
+            return truth / np.sqrt((truth ** 2).mean())
+        self.values = tastes(rng)
         self.user = rng.integers(n, size=rounds)
         self.shown = np.array([rng.choice(self.arms, self.SHOWN, replace=False) for _ in range(rounds)])
         self.noise = rng.normal(scale=self.NOISE, size=(rounds, self.arms))
         names = {"true": np.arange(n), "permuted": rng.permutation(n)}.get(graph)
         if names is not None:
             self.graph = [(int(names[i]), int(names[j])) for i, j in zip(*np.nonzero(linked))]
+        self.change = rounds if change is None else change
+        self.then = tastes(np.random.default_rng([5, seed]))
+
+    def of_user(self, t):
+        """What everything is worth to the user of round t."""
+        return (self.values if t < self.change else self.then)[self.user[t]]
 
     def candidates(self, t):
         return self.shown[t]
 
     def reward(self, t, arm):
-        return self.values[self.user[t], arm] + self.noise[t, arm]
+        return self.of_user(t)[arm] + self.noise[t, arm]
 
     def score(self, t, arm):
-        of_user = self.values[self.user[t]]
-        return of_user[self.shown[t]].max() - of_user[arm]
+        worth = self.of_user(t)
+        return worth[self.shown[t]].max() - worth[arm]
 
     def truth(self):
         return {"representation": {"lambda": self.NOISE ** 2}, "user_kernel": {"rho": self.RHO}}
@@ -168,6 +177,41 @@ class Network(World):
         return self.likes[self.user[t], arm]
 
     score = reward
+
+
+class Shop(World):
+    """A catalogue with features: 200 things, 20 of them shown, whose rates of sale go with two directions of 8 features, and a
+    little with what is the thing's own."""
+    ARMS, DIM, SHOWN = 200, 8, 20
+
+    def __init__(self, rounds, seed):
+        super().__init__(rounds, self.ARMS)
+        rng = np.random.default_rng([6, seed])
+        self.features = rng.normal(size=(self.arms, self.DIM))
+        along, across = np.linalg.qr(rng.normal(size=(self.DIM, 2)))[0].T
+        self.rates = 1 / (1 + np.exp(3 - self.features @ along - (self.features @ across) ** 2 / 2 - 0.3 * rng.normal(size=self.arms)))
+        self.drawn = rng.random((rounds, self.arms)) < self.rates
+        self.shown = np.array([rng.choice(self.arms, self.SHOWN, replace=False) for _ in range(rounds)])
+
+    def candidates(self, t):
+        return self.shown[t]
+
+    def reward(self, t, arm):
+        return float(self.drawn[t, arm])
+
+    def score(self, t, arm):
+        return self.rates[self.shown[t]].max() - self.rates[arm]
+
+
+def obd_features(folder):
+    """Of each item: the one that is a number, and an indicator of each value of the other three."""
+    with open(folder / "item_context_men.csv") as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: int(row["item_id"]))
+    out = [np.array([float(row["item_feature_0"]) for row in rows])]
+    for k in (1, 2, 3):
+        values = [row[f"item_feature_{k}"] for row in rows]
+        out += [np.array([v == value for v in values], float) for value in sorted(set(values))]
+    return np.column_stack(out)
 
 
 def obd_rates(folder):
@@ -234,6 +278,13 @@ def all_tasks(data=None, most=None):
         tasks.append(Task(f"town-{graph}", "town", REGRET, f"120 users, 20 arms with features, 10 shown, {graph} graph, 3,000 rounds",
                           lambda seed, g=graph: Town(bounded(3000), seed, g), chosen))
     five = np.linspace(.1, .3, 5)
+    half = bounded(3000) // 2
+    tasks.append(Task("town-drift", "features", REGRET, "the town with its true graph, whose people change all their tastes after half of 3,000 rounds; "
+                      "`forgetting` is on", lambda seed: Town(bounded(3000), seed, "true", half), forgets=True))
+    tasks.append(Task("town-steady", "features", REGRET, "the same without the change", lambda seed: Town(bounded(3000), seed, "true"), forgets=True))
+    tasks.append(Task("town-late", "features", REGRET, "the town with its true graph; rewards come 500 decisions late",
+                      lambda seed: Town(bounded(3000), seed, "true"), delay=500))
+    tasks.append(Task("shop", "features", REGRET, "200 arms with 8 features, 20 shown, sold in a tenth of the cases, 5,000 rounds", lambda seed: Shop(bounded(5000), seed)))
     tasks.append(Task("drift", "drift", REGRET, "5 arms, rates .1 to .3, which change places after half of 8,000 rounds; `forgetting` is on",
                       lambda seed: Clicks(five, bounded(8000), seed, change=bounded(8000) // 2), forgets=True))
     tasks.append(Task("steady", "drift", REGRET, "the same without the change", clicks(five, 8000), forgets=True))
@@ -253,4 +304,9 @@ def all_tasks(data=None, most=None):
     needs = None if folder and (folder / "obd" / "random_men.csv").exists() else "DATA=FOLDER has no obd"
     tasks.append(Task("obd", "obd", REGRET, "34 arms with the click rates that a uniform policy found in the Open Bandit Dataset (men), 20,000 rounds",
                       lambda seed: Clicks(obd_rates(folder / "obd"), bounded(20000), seed), needs=needs))
+
+    def items(seed):
+        rates, features = obd_rates(folder / "obd"), obd_features(folder / "obd")
+        return Clicks(rates, bounded(20000), seed, features=features[np.argsort(rates, kind="stable")])
+    tasks.append(Task("obd-features", "obd", REGRET, "the same, the items' features told, 20,000 rounds", items, needs=needs))
     return tasks

@@ -231,10 +231,10 @@ END_TEST
 START_TEST(the_written_form_has_every_field_of_the_contract)
 {
     static const char *const names[] = {
-        "algorithm",  "context_dim", "arm_dim",   "user_kernel", "context_kernel",  "arm_kernel",     "representation",
-        "confidence", "rule",        "pending",   "forgetting",  "reward_window_s", "default_reward", "aggregation",
-        "durability", "seed",        "retention", "challengers", "log_candidates",  "guardrail",      "promotion",
-        "routing",    "tune"};
+        "algorithm",      "context_dim", "arm_dim",    "user_kernel", "context_kernel", "arm_kernel",
+        "representation", "confidence",  "rule",       "pending",     "forgetting",     "reward_window_s",
+        "default_reward", "aggregation", "durability", "seed",        "retention",      "challengers",
+        "log_candidates", "guardrail",   "promotion",  "routing",     "tune",           "prior"};
     struct ld_settings s = settings_of("{\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":\"median\"}}");
     size_t n;
     char *text = ld_encode_settings(&s, &n);
@@ -282,7 +282,8 @@ END_TEST
 /* What is in force is shown in numbers where the configuration says "median". */
 START_TEST(parameters_in_force_show_the_lengthscale)
 {
-    struct ld_settings s = settings_of("{\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":\"median\"}}");
+    struct ld_settings s =
+        settings_of("{\"algorithm\":\"laplaced-kors\",\"arm_dim\":2,\"arm_kernel\":{\"lengthscale\":\"median\"}}");
     struct kb_spec in_force = s.spec;
     struct kb_engine_counts counts = {.seq = 9, .version = 2, .learned = 5};
     struct ld_tenant_view view = {.name = "t", .settings = &s, .in_force = &in_force, .counts = &counts};

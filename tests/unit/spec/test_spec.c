@@ -80,12 +80,19 @@ START_TEST(the_default_row_finds_its_own_scales)
 }
 END_TEST
 
-START_TEST(the_default_row_was_laplaced_kors_and_is_where_arms_have_features)
+START_TEST(the_default_row_is_laplaced_by_component_where_arms_have_features)
 {
-    const struct kb_spec other = preset(kb_preset_name(0), 2, 3);
-    struct kb_spec spec = preset("laplaced-kors", 2, 3);
+    const struct kb_spec other = preset(kb_preset_name(0), 2, 3), spec = preset("laplaced-by-component", 2, 3);
     ck_assert_str_eq(other.algorithm, "laplaced");
-    ck_assert(kb_spec_same_model(&other, &spec) && other.rule.type == spec.rule.type && !other.is_tuned);
+    ck_assert(kb_spec_same_model(&other, &spec) && other.learned == spec.learned && other.is_tuned);
+    ck_assert(other.rule.type == spec.rule.type && other.rule.epsilon == spec.rule.epsilon);
+    ck_assert(other.repr.type == KB_REPR_BY_COMPONENT && other.arm_kernel.is_median && other.context_kernel.is_median);
+}
+END_TEST
+
+START_TEST(the_row_laplaced_kors_is_the_default_of_before)
+{
+    struct kb_spec spec = preset("laplaced-kors", 2, 3);
     ck_assert_str_eq(spec.algorithm, "laplaced-kors");
     ck_assert_int_eq(spec.user_kernel.type, KB_USER_LAPLACIAN);
     ck_assert_double_eq(spec.user_kernel.population, 1);
@@ -722,10 +729,10 @@ int main(void)
 {
     return KBT_RUN(
         "spec", names_and_values_are_each_others_inverse, every_preset_passes_its_own_check_in_all_dimensions,
-        the_default_row_finds_its_own_scales, the_default_row_was_laplaced_kors_and_is_where_arms_have_features,
-        documented_defaults_hold, presets_k_ucb_and_gp_ucb_are_one_model, unknown_presets_are_not_found,
-        numbers_out_of_range_are_named, counts_out_of_range_are_named, types_past_the_end_are_refused,
-        kernels_of_coordinates_need_coordinates,
+        the_default_row_finds_its_own_scales, the_default_row_is_laplaced_by_component_where_arms_have_features,
+        the_row_laplaced_kors_is_the_default_of_before, documented_defaults_hold,
+        presets_k_ucb_and_gp_ucb_are_one_model, unknown_presets_are_not_found, numbers_out_of_range_are_named,
+        counts_out_of_range_are_named, types_past_the_end_are_refused, kernels_of_coordinates_need_coordinates,
         a_learned_kernel_needs_vectors_and_neither_population_nor_normalisation,
         a_population_needs_the_laplacian_at_power_one, variances_of_isolated_users_stay_in_range,
         user_kernels_read_their_own_parameters_only, the_graph_baselines_are_what_the_paper_says,
