@@ -32,6 +32,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/kronrod.h"
+
 #define TAIL 8.5
 #define TOLERANCE 1e-12
 #define MAX_DEPTH 48
@@ -109,18 +111,6 @@ static void add_node(struct quad *q, double offset, double half, double w_kronro
 
 /* --- one span ----------------------------------------------------------------------------------------- */
 
-/* Nodes and weights of the 7-point Gauss and 15-point Kronrod rules on [-1, 1], node 0 last. */
-static const double nodes[8] = {0.991455371120812639206854697526329, 0.949107912342758524526189684047851,
-                                0.864864423359769072789712788640926, 0.741531185599394439863864773280788,
-                                0.586087235467691130294144691693013, 0.405845151377397166906606412076961,
-                                0.207784955007898467600689403773245, 0};
-static const double kronrod_weights[8] = {0.022935322010529224963732008058970, 0.063092092629978553290700663189204,
-                                          0.104790010322250183839876322541518, 0.140653259715525918745189590510238,
-                                          0.169004726639267902826583426598550, 0.190350578064785409913256402421014,
-                                          0.204432940075298892414161999234649, 0.209482141084727828012999174891714};
-static const double gauss_weights[8] = {0, 0.129484966168869693270611432679082, 0, 0.279705391489276667901467771423780,
-                                        0, 0.381830050505118944950369775488975, 0, 0.417959183673469387755102040816327};
-
 /* Both sums over the span; true when they agree for every arm. The worst arm decides: one arm's narrow peak
  * would be lost in an average over many. */
 static bool integrate(struct quad *q, const struct span *s)
@@ -131,10 +121,10 @@ static bool integrate(struct quad *q, const struct span *s)
         q->gauss[a] = q->kronrod[a] = 0;
     }
     for (size_t i = 0; i < 7; i++) {
-        add_node(q, centre - half * nodes[i], half, kronrod_weights[i], gauss_weights[i]);
-        add_node(q, centre + half * nodes[i], half, kronrod_weights[i], gauss_weights[i]);
+        add_node(q, centre - half * kb_kronrod_nodes[i], half, kb_kronrod_weights[i], kb_gauss_weights[i]);
+        add_node(q, centre + half * kb_kronrod_nodes[i], half, kb_kronrod_weights[i], kb_gauss_weights[i]);
     }
-    add_node(q, centre, half, kronrod_weights[7], gauss_weights[7]);
+    add_node(q, centre, half, kb_kronrod_weights[7], kb_gauss_weights[7]);
     for (size_t a = 0; a < q->n_active; a++)
         worst = fmax(worst, fabs(q->kronrod[a] - q->gauss[a]));
     return worst <= TOLERANCE;
