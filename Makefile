@@ -99,7 +99,7 @@ $(OUT)/embed.o $(OUT)/ctl_embed.o: %.o: %.c
 # BLAS alone: a leak of layers fails at link time.
 TEST_FLAGS := $(CFLAGS_ALL) -iquote core -iquote tests/lib
 CHECK_LIBS := -lcheck -lsubunit -lrt -lpthread
-COVERAGE := $(OUT)/tests/coverage/coverage
+COVERAGE := $(OUT)/tests/coverage/coverage $(OUT)/tests/peeking/peeking
 C_TESTS := $(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS) $(PAPER_TESTS) $(FUZZ_TESTS) $(COVERAGE)
 $(C_TESTS:=.o): $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
@@ -138,7 +138,7 @@ SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% layers lint coverage contract asan tsan fuzz soak soak-% bench bench-% league) \
+    $(call wants,--test,test test-% layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
@@ -148,7 +148,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run tour paper test test-room test-unit test-property coverage test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker install clean help
+.PHONY: setup run tour paper test test-room test-unit test-property coverage peeking test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker install clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -169,14 +169,21 @@ test-room: $(foreach t,$(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS),$(if $(findst
 	sh tests/run.sh $(OUT) room $(ROOM)
 test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property
-RUNS ?= 10
 JOBS ?= 1
+coverage: RUNS ?= 10
 coverage: $(OUT)/tests/coverage/coverage ## minutes: bounds over kernels, noises, ridges, norms and representations, in runs that they steer; writes docs/COVERAGE.md: make coverage RUNS=10 JOBS=2
 	@mkdir -p $(BUILD)/bench
 	rm -f $(BUILD)/bench/coverage-*.jsonl
 	seq 0 $$(($(JOBS) - 1)) | OPENBLAS_NUM_THREADS=1 xargs -P $(JOBS) -I @ sh -c '$< $(RUNS) $(JOBS) @ > $(BUILD)/bench/coverage-@.jsonl'
 	cat $(BUILD)/bench/coverage-*.jsonl > $(BUILD)/bench/coverage.jsonl && rm $(BUILD)/bench/coverage-*.jsonl
 	$(PYTHON) tests/coverage/table.py $(BUILD)/bench/coverage.jsonl --page docs/COVERAGE.md
+peeking: RUNS ?= 2000
+peeking: $(OUT)/tests/peeking/peeking ## minutes: what an experiment says, looked at after every decision of 2,000 runs a cell; writes docs/PEEKING.md: make peeking RUNS=2000 JOBS=2
+	@mkdir -p $(BUILD)/bench
+	rm -f $(BUILD)/bench/peeking-*.jsonl
+	seq 0 $$(($(JOBS) - 1)) | OPENBLAS_NUM_THREADS=1 xargs -P $(JOBS) -I @ sh -c '$< $(RUNS) $(JOBS) @ > $(BUILD)/bench/peeking-@.jsonl'
+	cat $(BUILD)/bench/peeking-*.jsonl > $(BUILD)/bench/peeking.jsonl && rm $(BUILD)/bench/peeking-*.jsonl
+	$(PYTHON) tests/peeking/table.py $(BUILD)/bench/peeking.jsonl --page docs/PEEKING.md
 test-http: all $(OUT)/tests/server/json/judge ## tests over HTTP against openapi.yaml and dense oracles
 	sh tests/run.sh $(OUT) http
 contract: all ## openapi.yaml under linters, and a client generated from it at a live server (tools from npm, pinned)
@@ -293,4 +300,4 @@ help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
 -include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/app/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
--include $(OUT)/tests/coverage/coverage.d $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)
+-include $(COVERAGE:=.d) $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)

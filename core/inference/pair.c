@@ -85,17 +85,21 @@ bool kb_pair_add(struct kb_pair *p, double p_base, double p_arm, bool is_arm, do
     return true;
 }
 
-/* log of the mixture at x, the sums being over powers of c, with the largest term taken out; *slope is its derivative.
- */
+/* What is so far below the largest term is no part of a double's sum. Left out, it makes E no larger. */
+#define NEGLIGIBLE 45
+
+/* log of the mixture at x, sums being over powers of c, with the largest term taken out; *slope is its derivative. */
 static double log_mixture(double x, double square, double cube, double fourth, double *slope)
 {
     double term[N_BETS], most = -INFINITY, sum = 0, sum_slope = 0;
     for (int j = 0; j < N_BETS; j++) {
         const double l = bets[j].size;
         term[j] = bets[j].log_weight + l * x - l * l * square / 2 + l * l * l * cube / 3 - bets[j].fourth * fourth;
-        most = fmax(most, term[j]);
+        most = term[j] > most ? term[j] : most;
     }
     for (int j = 0; j < N_BETS; j++) {
+        if (term[j] < most - NEGLIGIBLE)
+            continue;
         const double part = exp(term[j] - most);
         sum += part;
         sum_slope += part * bets[j].size;

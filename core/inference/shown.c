@@ -83,15 +83,27 @@ void kb_traffic_add(struct kb_traffic *t, double propensity, bool is_shown)
 
 #define N_THETAS 12
 
-/* 0.01 * 2^(0.75 k) */
-static double theta(int k)
-{
-    return 0.01 * exp2(0.75 * k);
-}
+/* clang-format off */
+/* theta = 0.01 * 2^(0.75 k), and e^theta - 1 - theta. The test computes them anew in long double. */
+static const struct { double size, price; } thetas[N_THETAS] = {
+    {0.01, 5.0167084168057543e-05},
+    {0.016817928305074292, 0.00014221750555743281},
+    {0.028284271247461901, 0.00040379805439643622},
+    {0.04756828460010884, 0.0011495253525379693},
+    {0.080000000000000002, 0.0032870676749585546},
+    {0.13454342644059433, 0.0094709119537989637},
+    {0.22627416997969521, 0.027645235232619626},
+    {0.38054627680087072, 0.08253734300684018},
+    {0.64000000000000001, 0.25648087930495134},
+    {1.0763474115247547, 0.8575960561327175},
+    {1.8101933598375617, 3.3014357017521223},
+    {3.0443702144069658, 16.952433339240439},
+};
+/* clang-format on */
 
 static double traffic_term(const struct kb_traffic *t, int k, int sign)
 {
-    return sign * theta(k) * t->deviation - (expm1(theta(k)) - theta(k)) * t->variance;
+    return sign * thetas[k].size * t->deviation - thetas[k].price * t->variance;
 }
 
 double kb_traffic_log_e(const struct kb_traffic *t, size_t n_arms)

@@ -36,8 +36,9 @@ START_TEST(a_plan_is_kept_by_the_interval_it_plans)
         struct kb_pair p = {0};
         double low, high;
         for (size_t i = 0; i < n; i++)
-            ck_assert(kb_pair_add(&p, 0.5, 0.5, kb_rng_uniform(1, KB_STREAM_SIMULATION, 2 * i) < 0.5,
-                                  kb_rng_uniform(1, KB_STREAM_SIMULATION, 2 * i + 1) < rates[r], 0.5));
+            if (!kb_pair_add(&p, 0.5, 0.5, kb_rng_uniform(1, KB_STREAM_SIMULATION, 2 * i) < 0.5,
+                             kb_rng_uniform(1, KB_STREAM_SIMULATION, 2 * i + 1) < rates[r], 0.5))
+                ck_abort_msg("refused");
         kb_pair_interval(&p, 0.5, log(40), &low, &high);
         ck_assert_msg(fabs((high - low) / 2 / half_width - 1) < 0.1, "%zu decisions, %g for %g", n, (high - low) / 2,
                       half_width);
