@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/failpoint.h"
+#include "book/book.h"
 #include "http/listen.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -263,6 +264,7 @@ static void make_world(struct ld_app *app)
     w->default_tenant =
         strcmp(app->options.default_tenant, LD_NO_DEFAULT_TENANT) == 0 ? "" : app->options.default_tenant;
     w->now_ms = ld_now_ms;
+    w->books = ld_book_kinds;
     w->verify_on_start = app->options.is_verifying;
     w->is_finishing_builds = app->options.is_finishing_builds;
     w->progress = &app->progress;

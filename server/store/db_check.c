@@ -59,23 +59,49 @@ static int immutable_uri(char *out, size_t cap, const char *path)
     return *path == '\0' ? 0 : -1;
 }
 
+/* Whether the disk gives every page of the file. */
+static bool is_readable(struct sqlite3 *db)
+{
+    unsigned char page[4096];
+    sqlite3_file *f = NULL;
+    sqlite3_int64 n = 0;
+    int rc = sqlite3_file_control(db, NULL, SQLITE_FCNTL_FILE_POINTER, &f);
+    if (rc == SQLITE_OK)
+        rc = f->pMethods->xFileSize(f, &n);
+    for (sqlite3_int64 at = 0; at < n && rc == SQLITE_OK; at += (sqlite3_int64)sizeof page)
+        if ((rc = f->pMethods->xRead(f, page, sizeof page, at)) == SQLITE_IOERR_SHORT_READ)
+            rc = SQLITE_OK; /* the last one */
+    return rc == SQLITE_OK;
+}
+
+static int ask_pages(struct sqlite3 *db, bool with_indexes, char *verdict, int cap, struct ld_message *why)
+{
+    return ld_sql_text(db, with_indexes ? "PRAGMA integrity_check(1)" : "PRAGMA quick_check(1)", verdict, cap, why);
+}
+
+/* A page that the disk did not give is told among the faults of the file, and is none of them. Of some pages SQLite
+ * does not say so: then the disk is asked for all of them, and SQLite again. */
+static bool is_unread(struct sqlite3 *db, bool with_indexes, const char *verdict)
+{
+    const char *code = strstr(verdict, "error code=");
+    char again[256] = "";
+    if (code != NULL)
+        return (atoi(code + strlen("error code=")) & 0xff) == SQLITE_IOERR;
+    return !is_readable(db) ||
+           (ask_pages(db, with_indexes, again, sizeof again, NULL) == LD_STORE_OK && strcmp(again, "ok") == 0);
+}
+
 /* Every page is read and its structure checked. 1 asks for the first fault only. O(file): this is what the limit of
  * 64 MiB is about. */
 int ld_db_check_pages(struct sqlite3 *db, bool with_indexes, struct ld_message *why)
 {
     char verdict[256];
-    int status = ld_sql_text(db, with_indexes ? "PRAGMA integrity_check(1)" : "PRAGMA quick_check(1)", verdict,
-                             sizeof verdict, why);
-    if (status != LD_STORE_OK)
+    const int status = ask_pages(db, with_indexes, verdict, sizeof verdict, why);
+    if (status != LD_STORE_OK || strcmp(verdict, "ok") == 0)
         return status;
-    if (strcmp(verdict, "ok") != 0) {
-        /* A page that the disk did not give is told among the faults of the file, and is none of them. */
-        const char *code = strstr(verdict, "error code=");
-        bool is_unread = code != NULL && (atoi(code + strlen("error code=")) & 0xff) == SQLITE_IOERR;
-        ld_fail(why, "%s: %s", is_unread ? "cannot be read" : "damaged", verdict);
-        return is_unread ? LD_STORE_IO : LD_STORE_CORRUPT;
-    }
-    return status;
+    if (is_unread(db, with_indexes, verdict))
+        return ld_fail_as(LD_STORE_IO, why, "cannot be read: %s", verdict);
+    return ld_fail_as(LD_STORE_CORRUPT, why, "damaged: %s", verdict);
 }
 
 /* Our own question about the rows. */

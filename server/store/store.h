@@ -74,11 +74,26 @@ int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t 
  */
 bool ld_store_scrub(struct ld_store *s);
 
+/* What is counted over the log beside the model (schema/0004_books.sql): a row each, by name. */
+struct ld_book_row {
+    const char *name;
+    uint32_t version;
+    uint64_t seq; /* the last event that it has taken */
+    unsigned char *body;
+    size_t n_body;
+};
+/* The writer's: replaces those rows in one transaction. */
+int ld_store_put_books(struct ld_store *s, const struct ld_book_row *rows, size_t n, struct ld_message *why);
+/* fn for each row, borrowed; not 0 ends it and is returned. */
+int ld_store_each_book(struct ld_store *s, int (*fn)(void *arg, const struct ld_book_row *row), void *arg);
+
 /* Compaction (store_summary.c). The writer stages the lines of a summary, some at a time, and then lets the log start
- * with them, in the place of all rows up to `last`; trimming, some rows at a time, removes what is no part of the log
- * any more, left over from this or from a process that died. Each call is one short transaction. */
+ * with them, in the place of all rows up to `last`, which the books (below) have taken; trimming, some rows at a time,
+ * removes what is no part of the log any more, left over from this or from a process that died. Each call is one short
+ * transaction. */
 int ld_store_stage_summary(struct ld_store *s, const struct ld_row *rows, size_t n, struct ld_message *why);
-int ld_store_start_behind(struct ld_store *s, uint64_t last, struct ld_message *why);
+int ld_store_start_behind(struct ld_store *s, uint64_t last, const struct ld_book_row *books, size_t n_books,
+                          struct ld_message *why);
 int ld_store_trim(struct ld_store *s, bool *has_more, struct ld_message *why);
 int ld_store_has_leftovers(struct ld_store *s, bool *has);
 /* The number of the log's first line, and that of the first event behind the summary (1 without one). */

@@ -82,6 +82,9 @@ int ld_store_insert(struct sqlite3_stmt *insert, const struct ld_row *row);
 /* A piece of a long line (store_pieces.c). SQLite's code. */
 int ld_store_insert_piece(struct ld_store *s, uint64_t line, uint64_t n, const char *text, size_t n_text);
 
+/* Books as rows of the file, inside a transaction (store_books.c). SQLite's code. */
+int ld_store_insert_books(struct ld_store *s, const struct ld_book_row *rows, size_t n);
+
 /* A reading connection of one's own until given back. NULL on failure, *status says which. */
 /* For one query or one checkpoint at a time. */
 struct ld_conn *ld_store_borrow(struct ld_store *s, int *status);

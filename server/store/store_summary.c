@@ -1,7 +1,7 @@
 /* A tenant's file, compaction: a summary takes the place of the log's beginning (schema/0002_summary.sql).
  *
  *     stage     some lines of a summary to come, in a transaction of their own; they belong to no log yet
- *     start     the log begins with what was staged: one row is changed                              O(1)
+ *     start     the log begins with what was staged: one row is changed; the books are saved         O(books)
  *     trim      some of the rows that belong to no log any more are deleted, and pages given back
  *
  * Each step is short and durable, so that commits of the traffic find their place in between, and a process that dies
@@ -123,7 +123,8 @@ int ld_store_stage_summary(struct ld_store *s, const struct ld_row *rows, size_t
     return ld_store_end(s, rc, why);
 }
 
-int ld_store_start_behind(struct ld_store *s, uint64_t last, struct ld_message *why)
+int ld_store_start_behind(struct ld_store *s, uint64_t last, const struct ld_book_row *books, size_t n_books,
+                          struct ld_message *why)
 {
     char sql[128];
     const int status = ld_store_begin(s, false, why);
@@ -132,7 +133,10 @@ int ld_store_start_behind(struct ld_store *s, uint64_t last, struct ld_message *
         return status;
     (void)snprintf(sql, sizeof sql, "UPDATE log_start SET kept = %llu, generation = generation + 1",
                    (unsigned long long)last + 1);
-    return ld_store_end(s, sqlite3_exec(s->db, sql, NULL, NULL, NULL), why);
+    int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = ld_store_insert_books(s, books, n_books);
+    return ld_store_end(s, rc, why);
 }
 
 /* Events go from the lowest on, so that what is left has no gaps. */

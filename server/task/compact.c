@@ -180,6 +180,22 @@ static void finish(void *task)
         x->state = LD_COMPACT_STAGING;
 }
 
+/* What is counted over the log is saved with it: the lines that it was counted from are gone behind this. */
+static bool start_behind(struct ld_compaction *x)
+{
+    struct ld_tenant *t = x->task.t;
+    struct ld_book_rows books;
+    bool is_ok = ld_books_pack(&t->books, &books) == KB_OK;
+
+    if (!is_ok)
+        ld_fail(&x->why, "out of memory");
+    is_ok = is_ok && ld_store_start_behind(t->store, x->last, books.row, books.n, &x->why) == LD_STORE_OK;
+    if (is_ok)
+        t->books.saved_seq = t->books.tried_seq = t->seq;
+    ld_book_rows_close(&books);
+    return is_ok;
+}
+
 static enum ld_chore stage(struct ld_compaction *x)
 {
     struct ld_tenant *t = x->task.t;
@@ -197,7 +213,9 @@ static enum ld_chore stage(struct ld_compaction *x)
         ld_failpoint("mid_compaction");
         return LD_CHORE_NOW;
     }
-    if (ld_store_start_behind(t->store, x->last, &x->why) != LD_STORE_OK) {
+    if (ld_books_are_behind(&t->books)) /* they need the lines that are to go */
+        return LD_CHORE_LATER;
+    if (!start_behind(x)) {
         conclude(x, false);
         return LD_CHORE_LATER;
     }

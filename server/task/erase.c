@@ -162,9 +162,11 @@ static bool commit(struct ld_erasure *x)
     kb_commit_begin(&c, x->fold.engine, x->task.t->seq);
     if (rc == KB_OK)
         rc = kb_commit_one(&c, &reset, x->task.t->now_ms, &hooks, NULL);
-    if (rc == KB_OK)
+    if (rc == KB_OK) {
         swap_engines(x, c.seq);
-    else if (rc == KB_ENOMEM)
+        reset.seq = c.seq;
+        ld_books_take(&x->task.t->books, &reset, 1);
+    } else if (rc == KB_ENOMEM)
         ld_fail(&x->fold.why, "out of memory");
     kb_commit_free(&c);
     return rc == KB_OK;

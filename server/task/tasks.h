@@ -12,6 +12,7 @@
     KIND(ld_erasure)        /* a user's data taken out: erase.c */ \
     KIND(ld_verification)   /* the model compared with its log: verify.c */ \
     KIND(ld_building)       /* models made anew over a long history: background.c */ \
+    KIND(ld_bookkeeping)    /* what is counted over the log: bookkeeping.c */ \
     KIND(ld_saving)         /* snapshots: saving.c */ \
     KIND(ld_following)      /* challengers that follow the log: challenger.c */
 /* clang-format on */

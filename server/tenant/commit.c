@@ -193,6 +193,7 @@ bool ld_batch_flush(struct ld_tenant *t)
     count_commit(&f, n);
     t->has_failed |= !is_ok;
     if (is_ok) {
+        ld_books_take(&t->books, t->batch.commit.event, n);
         refresh_derived(t, &hooks);
         t->tail_us += ld_monotonic_us() - f.appended_us;
     }

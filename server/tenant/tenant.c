@@ -30,6 +30,7 @@
 #include "model/engine_write.h"
 
 #define STORE_WEIGHED_MS 100
+#define BOOK_LINES 10000u /* that books may lack and are given while the tenant is opened; else beside the traffic */
 
 /* The attribute is glibc's; non-recursive means that a reader must not take the lock twice, and none does.
  * Initialisation cannot fail on Linux, so results are not looked at. */
@@ -44,6 +45,7 @@ static void init_locks(struct ld_tenant *t)
     pthread_rwlockattr_destroy(&attr);
     pthread_mutex_init(&t->queue_lock, NULL);
     pthread_mutex_init(&t->pool_lock, NULL);
+    pthread_mutex_init(&t->books.lock, NULL);
 }
 
 /* Nobody holds t. Its line is empty: who waits there holds it. The file is closed before it is removed. NULL parts,
@@ -51,6 +53,7 @@ static void init_locks(struct ld_tenant *t)
 static void tenant_free(struct ld_tenant *t)
 {
     ld_tasks_drop(t);
+    ld_books_close(&t->books);
     ld_store_close(t->store);
     if (atomic_load(&t->is_doomed))
         ld_folder_remove(t->world->data_dir, t->name);
@@ -64,6 +67,7 @@ static void tenant_free(struct ld_tenant *t)
     pthread_rwlock_destroy(&t->deciding);
     pthread_mutex_destroy(&t->queue_lock);
     pthread_mutex_destroy(&t->pool_lock);
+    pthread_mutex_destroy(&t->books.lock);
     free(t);
 }
 
@@ -198,6 +202,23 @@ static int recover(struct ld_tenant *t, struct ld_recovered *out, struct ld_mess
     return ld_recover_before(out, t->store, t->read_only_from, t->db_path, w->progress, why);
 }
 
+/* What is counted over the log, as far as the log has been folded. */
+static int open_books(struct ld_tenant *t, struct ld_message *why)
+{
+    struct ld_books *b = &t->books;
+
+    if (t->read_only_from > 0)
+        return LD_STORE_OK;
+    if (ld_books_open(b, t->world->books, t->store, t->seq) != KB_OK)
+        return ld_fail_as(LD_STORE_NOMEM, why, "%.400s: out of memory", t->db_path);
+    if (ld_books_lag(b, t->seq) <= BOOK_LINES &&
+        ld_books_fold(b, t->store, SIZE_MAX, ld_progress_is_over, t->world->progress, why))
+        ld_books_join(b, t->seq);
+    if (ld_books_are_behind(b))
+        atomic_store(&t->has_chores, true);
+    return LD_STORE_OK;
+}
+
 /* `initial` NULL wants a log that is there and not empty: a tenant that lost its file must not come back as a new
  * one. Nobody else knows the tenant yet, so nothing here takes a lock. On failure nothing is left open; a file that
  * was made stays, and is adopted or undone by the next start (registry.c). */
@@ -223,6 +244,8 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
     if ((rc = recover(t, &recovered, why)) != LD_STORE_OK)
         goto out;
     adopt(t, &recovered);
+    if ((rc = open_books(t, why)) != LD_STORE_OK)
+        goto out;
     t->tail_us = t->seq > t->snapshot_seq ? ld_monotonic_us() - start_us : 0;
     if (t->seq == 0 && initial == NULL) {
         rc = ld_fail_as(LD_STORE_EMPTY, why, "%.400s: the log is empty", t->db_path);
@@ -403,8 +426,8 @@ void ld_tenant_weigh(struct ld_tenant *t)
     kb_engine_counts(t->engine, &counts);
     ld_tenant_measure(t, &counts);
     atomic_store(&t->model_bytes, kb_engine_bytes(t->engine));
-    atomic_store(&t->bytes, sizeof *t + t->model_bytes + ld_tasks_bytes(t) + t->store_bytes +
-                                t->batch.cap * sizeof *t->batch.beside +
+    atomic_store(&t->bytes, sizeof *t + t->model_bytes + ld_tasks_bytes(t) + ld_books_bytes(&t->books) +
+                                t->store_bytes + t->batch.cap * sizeof *t->batch.beside +
                                 t->batch.commit.cap * sizeof *t->batch.commit.event +
                                 t->batch.cap_rows * sizeof *t->batch.row);
 }

@@ -110,7 +110,8 @@ struct ld_world {
     atomic_size_t tenant_quota; /* bytes of one tenant's model, beyond which what would take more is refused; 0: none */
     _Atomic double rate, burst; /* of a tenant's requests (limit.h), where nobody has set another for it */
     _Atomic double inline_work; /* multiply-adds that a change of the model may take in the writer's turn */
-    bool is_finishing_builds;   /* the rest is done in that turn as well, before its answers (background.c) */
+    const struct ld_book_kind *const *books; /* kept for each tenant (book/book.h); NULL: none */
+    bool is_finishing_builds; /* the rest is done in that turn as well, before its answers (background.c) */
 };
 
 /* Opens DATA/tenants/NAME.db, recovering snapshot + tail; a new file starts with `initial` as its first event.

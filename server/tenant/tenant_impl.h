@@ -10,6 +10,7 @@
  *   upkeep.c          WAL, expiry, healing
  *   tenant_tasks.c    work beside the writer (task.h)
  *   refold.c          the log folded once more, beside the traffic
+ *   books.c           what is counted over the log beside the model
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the
  * writer only; decisions take `deciding` in its place, which the writer takes after it, unless it changes nothing that
@@ -23,6 +24,7 @@
 
 #include "base/message.h"
 #include "tenant/batch.h"
+#include "tenant/books.h"
 #include "base/names.h"
 #include "tenant/task.h"
 #include "tenant/tenant.h"
@@ -74,6 +76,8 @@ struct ld_tenant {
     _Atomic int64_t turn_us;   /* when the writer's turn began, on the monotonic clock; 0: it rests */
     _Atomic int64_t us_per_op; /* that the last turns took */
     struct ld_task *tasks;
+
+    struct ld_books books; /* none where the tenant is read-only */
 
     pthread_mutex_t pool_lock;
     struct kb_scratch *scratch[LD_POOL_SCRATCHES];

@@ -193,7 +193,7 @@ START_TEST(a_line_that_is_rewritten_or_compacted_leaves_no_pieces)
     const struct ld_row summary = {
         .seq = 2, .type = KB_EV_SUMMARY, .reward = (double)NAN, .text = "summary", .n_text = 7};
     ck_assert_int_eq(ld_store_stage_summary(s, &summary, 1, &why), LD_STORE_OK);
-    ck_assert_int_eq(ld_store_start_behind(s, 2, &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_start_behind(s, 2, NULL, 0, &why), LD_STORE_OK);
     assert_trimmed(0);
     assert_log("summary|reset|");
     finish();
