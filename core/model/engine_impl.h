@@ -106,6 +106,7 @@ struct kb_engine {
     struct kb_spec configured; /* as the last configured event says */
     struct kb_spec spec;       /* in force: lengthscales and representation moved by resets */
     uint64_t version, seq, quiet_until;
+    uint64_t afresh_from; /* kb_engine_build_afresh_from; 0: no reset */
     struct kb_ids users, arm_ids;
     struct kb_arms arms;
     struct kb_graph_ref *graph_ref; /* holds the graph in force; NULL: none */
@@ -238,6 +239,7 @@ struct kb_refit kb_engine_refit(const struct kb_engine *e, uint64_t seq);
 void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t);
 /* Whether the model finds its scales out, and has not yet. */
 bool kb_engine_is_untuned(const struct kb_engine *e);
+bool kb_engine_is_tuned(const struct kb_engine *e); /* a refit has been, and others will be */
 
 /* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything
  * but corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). One that

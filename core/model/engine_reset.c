@@ -208,7 +208,11 @@ enum kb_err kb_engine_finish_erasure(struct kb_engine *e, const struct kb_engine
     *next = (struct kb_event){.type = KB_EV_NONE};
     assert(b != NULL && !b->is_point && e->lent != b && kb_build_is_done(b));
     KB_TRY(put_points(e, &b->rows, b->atoms, b->n_atoms, next));
-    put_values(&b->spec, next);
+    put_values(b->is_refit ? &b->found : &b->spec, next);
+    if (b->is_refit) {
+        next->type = KB_EV_TUNED;
+        next->as.dictionary.tuning = &b->tuning;
+    }
     KB_TRY(put_evidence(served, &e->scratch, next));
     next->as.dictionary.square = e->square_sum;
     next->as.dictionary.from = b->from;
@@ -364,6 +368,29 @@ static enum kb_err hold_users(struct kb_engine *e, struct kb_build *b, uint64_t 
     return site.users != NULL ? kb_posterior_new_like(&b->users, &e->spec, site.users) : KB_OK;
 }
 
+void kb_engine_build_afresh_from(struct kb_engine *e, uint64_t seq)
+{
+    e->afresh_from = seq;
+}
+
+/* From the configured values, as if nothing had been found yet: what was found knows every user. */
+static enum kb_err begin_afresh(struct kb_engine *e, struct kb_build *b, uint64_t seq)
+{
+    struct kb_tuning start;
+    bool has_moved = false;
+
+    b->spec.arm_kernel.lengthscale = e->configured.arm_kernel.lengthscale;
+    b->spec.context_kernel.lengthscale = e->configured.context_kernel.lengthscale;
+    if (kb_engine_is_tuned(e)) {
+        kb_tuning_take(&start, &e->configured);
+        kb_tuning_put(&start, &b->spec);
+        b->is_refit = true;
+        b->refit = kb_engine_refit(e, seq);
+        b->refit.is_first = true;
+    }
+    return kb_engine_follow_medians(e, NULL, &b->spec, &has_moved);
+}
+
 /* Even in a quiet fold: the reset that ends it may be this build's. */
 static enum kb_err reserve_begun(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
@@ -388,7 +415,10 @@ static enum kb_err reserve_begun(struct kb_engine *e, const struct kb_event *ev,
         b->is_refit = true;
         b->refit = kb_engine_refit(e, ev->seq);
     }
-    rc = hold_users(e, b, ev->seq);
+    if (e->afresh_from > 0 && ev->seq >= e->afresh_from)
+        rc = begin_afresh(e, b, ev->seq);
+    if (rc == KB_OK)
+        rc = hold_users(e, b, ev->seq);
     if (rc != KB_OK) {
         kb_build_free(b);
         return rc;

@@ -37,6 +37,11 @@ bool kb_engine_is_untuned(const struct kb_engine *e)
     return is_tunable(&e->spec) && e->n_tunings == 0;
 }
 
+bool kb_engine_is_tuned(const struct kb_engine *e)
+{
+    return is_tunable(&e->spec) && e->n_tunings > 0;
+}
+
 bool kb_engine_is_refit_due(const struct kb_engine *e, size_t n_more)
 {
     return is_tunable(&e->spec) && !kb_engine_is_rebuilding(e) &&

@@ -25,6 +25,11 @@ enum kb_err kb_engine_load(struct kb_engine *e, const void *data, size_t n);
  * the posterior anew. The result is the same bit for bit (test: quiet_fold_equals_plain_fold). */
 void kb_engine_fold_quietly_until(struct kb_engine *e, uint64_t seq);
 
+/* Before a fold that is to know nothing of a user: resets that begin at `seq` or later find lengthscales and scales
+ * from the configured ones and the history alone, whatever the model in force has learned (engine_reset.c). Their
+ * finishing event carries what was found. */
+void kb_engine_build_afresh_from(struct kb_engine *e, uint64_t seq);
+
 /* A dictionary reset that the engine's own state calls for (exact_limit passed; a median lengthscale
  * moved; a learned user kernel wants a refresh; a dictionary is to be resampled), to be handled as a batch of its own
  * before new events. next->type KB_EV_NONE when nothing is due. */

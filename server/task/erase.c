@@ -59,6 +59,14 @@ static void run(void *task)
     x->is_ok = ld_refold_catch_up(&x->fold);
 }
 
+/* Lengthscales and scales in force were found with the user's rewards among others: the reset that was begun for this,
+ * or whatever takes its place, finds them anew. */
+static bool begin(struct ld_erasure *x)
+{
+    kb_engine_build_afresh_from(x->fold.engine, x->task.t->seq);
+    return ld_task_run(&x->task);
+}
+
 /* In the new engine all is quiet: its posterior is made by the build alone. That build stays open in the log, for the
  * new engine: from before it is begun there is an erasure under way, so nobody works on it here. */
 static int start(void *task, struct ld_op *op)
@@ -76,7 +84,7 @@ static int start(void *task, struct ld_op *op)
         ld_op_refuse_busy(op, "out of memory; nothing was erased");
     else if (ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t))
         ld_op_refuse_busy(op, "the commit failed; nothing was erased");
-    else if (ld_task_run(&x->task))
+    else if (begin(x))
         return LD_KEPT;
     else
         ld_op_refuse_busy(op, "out of memory; nothing was erased");
@@ -136,7 +144,7 @@ static enum kb_err append_reset(void *arg, const struct kb_event *reset, size_t 
     struct ld_tenant *t = x->task.t;
     const struct kb_spec *spec = &t->settings.spec;
     struct ld_row row = {
-        .seq = reset->seq, .at_ms = reset->at_ms, .type = KB_EV_DICTIONARY, .reward = (double)NAN, .is_reset = true};
+        .seq = reset->seq, .at_ms = reset->at_ms, .type = (int)reset->type, .reward = (double)NAN, .is_reset = true};
     int rc = -1;
 
     (void)n_events; /* a reset brings nothing along */

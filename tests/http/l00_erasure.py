@@ -15,7 +15,7 @@ ALGORITHMS = ["laplaced-kors", "lk-gp-ucb", "ek-ucb", "bbkb", "ts", "cmm-ucb", "
 def traffic(client, name, algorithm, without=None, seed=5, n=120):
     """The same traffic with everything, or without what a user did; decisions are given, so that both see the same."""
     rng = random.Random(seed)
-    plain = algorithm in ("ts", "ucb")
+    plain = algorithm in ("ts", "ucb", "laplaced-by-arm")
     dims = {} if plain else {"context_dim": 1, "arm_dim": 1}
     client.put_tenant(name, algorithm=algorithm, **dims)
     edges = [e for e in GRAPH if without not in e]
@@ -54,6 +54,24 @@ def test_the_model_is_that_of_a_log_without_the_user(api, name, algorithm):
     assert "of-ann" not in api.call("GET", f"/tenants/{name}/events").text
     api.call("DELETE", f"/tenants/{name}/users/ann", expect=404)
     api.call("POST", "/reward", {"decision": "of-ann", "reward": 0.75}, tenant=name, expect=404)
+
+
+@pytest.mark.parametrize("algorithm", ["laplaced", "laplaced-by-arm"])
+def test_scales_and_lengthscales_are_found_without_the_user(api, name, algorithm):
+    """The other tenant never had them, and erases somebody who has done nothing: both find their scales at that line."""
+    never = name + "-never"
+    traffic(api, name, algorithm)
+    before = api.model(name)["scales"]["in_force"]
+    traffic(api, never, algorithm, without="ann")
+    api.call("PATCH", f"/tenants/{never}/graph", {"add": [["zed", "dee"]]})
+    api.call("DELETE", f"/tenants/{name}/users/ann")
+    api.call("DELETE", f"/tenants/{never}/users/zed")
+    erased, never_there = api.model(name), api.model(never)
+    assert erased["scales"]["in_force"] == never_there["scales"]["in_force"] != before
+    assert erased["parameters"] == never_there["parameters"]
+    assert erased["content_digest"] == never_there["content_digest"]
+    last = api.events(name)[-1]
+    assert last["type"] == "tuned" and api.call("POST", f"/tenants/{name}/verify").json["equal"]
 
 
 @pytest.mark.parametrize("user", ["eve", "zoe", "dee"])
