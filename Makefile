@@ -83,7 +83,7 @@ $(OUT)/core/%.o: core/%.c
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml docs/ERRORS.md
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml docs/ERRORS.md
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
@@ -238,6 +238,8 @@ bench-sweep: all $(OUT)/tests/bench/bench_load $(OUT)/tests/bench/bench_empty ##
 	@mkdir -p $(BUILD)/bench
 	$(PYTHON) tests/bench/sweep.py $(OUT) $(BUILD)/bench/sweep.jsonl $(ARGS)
 VW ?= vw
+bench-by-user: all ## CPU of rewards by user beside rewards by decision, over a million open decisions (docs/PERFORMANCE.md)
+	$(PYTHON) tests/bench/by_user.py $(OUT) $(ARGS)
 bench-vw: all $(OUT)/tests/bench/bench_load ## CPU a decision beside Vowpal Wabbit's daemon, where there is one: make bench-vw VW=/path/to/vw (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/vw.py $(OUT) $(BUILD)/bench/vw.jsonl --vw $(VW) $(ARGS)
 SEEDS ?= 3

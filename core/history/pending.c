@@ -1,4 +1,5 @@
-/* Open decisions in one open-addressed table, keyed by decision id, and in a heap by their deadlines.
+/* Open decisions in one open-addressed table, keyed by decision id, in a heap by their deadlines, and in a list for
+ * each user by when they were shown.
  *
  * There may be a million of them, each in a block of its own somewhere in memory: so what goes over all of them does
  * not touch the blocks. The table has the ids' hashes, by which it grows and by which a search passes others by; the
@@ -7,25 +8,29 @@
  * Linear probing at a load of at most one half; removal shifts the rest of the run back, so there are no
  * tombstones and a search ends at the first empty slot. The layouts of table and heap depend on their history and are
  * no part of the state: entries are saved in the heap's order, and the digest is a sum over entries, in which order is
- * lost.
+ * lost. The lists by user are made again when entries are loaded, by the numbers in which they were shown; what a
+ * reward by user has found stands in the log, so a fold does not ask them.
  *
  * An entry is one block (struct, slots, vectors, id in this order, which is also that of falling alignment):
  * made in `reserve`, outside any table, put in by `apply`, freed when the decision closes.
  *
- * Cost: find O(1) expected; insert and remove O(1) expected and O(log n) at worst in the heap, O(1) where deadlines
- * come in order; expiry O(what has expired). */
+ * Cost: find O(1) expected, by user O(1); insert and remove O(1) expected and O(log n) at worst in the heap, O(1) where
+ * deadlines come in order; expiry O(what has expired). */
 #include "history/pending.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/grow.h"
 #include "spec/event.h"
 #include "base/hash.h"
 
 #define PENDING_ID_MAX 4096u
 #define AHEAD 16u
-#define ENTRY_BYTES (12 * sizeof(uint64_t)) /* of one slot in a snapshot, at the least */
+#define FIRST_USERS 64u
+#define ENTRY_BYTES (13 * sizeof(uint64_t)) /* of one slot in a snapshot, at the least */
 
 /* An empty table owns no memory; the first reserve makes one of at least 64 slots. */
 void kb_pending_init(struct kb_pending *p, struct kb_hash_key key)
@@ -41,6 +46,7 @@ void kb_pending_close(struct kb_pending *p)
         kb_free(p->slot[i].entry);
     kb_free(p->slot);
     kb_free(p->due);
+    kb_free(p->newest);
     kb_pending_init(p, p->key);
 }
 
@@ -61,8 +67,22 @@ static void place(struct kb_pending_place *slot, size_t n_slots, struct kb_pendi
     slot[i] = what;
 }
 
-/* The entries stay where they are; table and heap are made anew. */
-enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, struct kb_moves *m)
+static enum kb_err grow_users(struct kb_pending *p, size_t n_users, struct kb_moves *m)
+{
+    if (n_users <= p->cap_users)
+        return KB_OK;
+    const size_t cap = kb_grown_cap(p->cap_users, n_users, FIRST_USERS);
+    struct kb_pending_entry **newest = kb_array(cap, 1, sizeof *newest);
+
+    if (newest == NULL)
+        return KB_ENOMEM;
+    if (p->cap_users > 0)
+        memcpy(newest, p->newest, p->cap_users * sizeof *newest);
+    return kb_moves_take(m, &p->newest, newest, &p->cap_users, cap);
+}
+
+/* The entries stay where they are; tables and heap are made anew. */
+static enum kb_err grow_entries(struct kb_pending *p, size_t n, struct kb_moves *m)
 {
     size_t want = p->n_slots > 0 ? p->n_slots : 64;
 
@@ -81,13 +101,20 @@ enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, struct kb_moves *m)
     return rc == KB_OK ? kb_moves_add(m, &p->due, p->n, want / 2, sizeof *p->due, NULL) : rc;
 }
 
+enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, size_t n_users, struct kb_moves *m)
+{
+    const enum kb_err rc = grow_entries(p, n, m);
+
+    return rc == KB_OK && n > 0 ? grow_users(p, n_users, m) : rc;
+}
+
 /* KB_ENOMEM changes nothing. */
-enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n)
+enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n, size_t n_users)
 {
     struct kb_moves m;
 
     kb_moves_init(&m);
-    return kb_moves_finish(&m, kb_pending_grow(p, n, &m));
+    return kb_moves_finish(&m, kb_pending_grow(p, n, n_users, &m));
 }
 
 /* All fields but id, counts and pointers are zero: the caller fills them. n_slots is at most 16 and dim
@@ -163,17 +190,63 @@ static void sift(struct kb_pending *p, size_t i, struct kb_pending_due d)
     set_due(p, i, d);
 }
 
+/* ---- what a user was shown ---------------------------------------------------------------------------- */
+
+/* In front of what the user was shown before. */
+static void put_newest(struct kb_pending *p, struct kb_pending_entry *entry)
+{
+    struct kb_pending_entry **newest = &p->newest[entry->user];
+
+    assert(entry->newer == NULL && entry->older == NULL);
+    entry->older = *newest;
+    if (*newest != NULL)
+        (*newest)->newer = entry;
+    *newest = entry;
+}
+
+void kb_pending_show(struct kb_pending *p, struct kb_pending_entry *entry)
+{
+    entry->shown = ++p->n_shown;
+    put_newest(p, entry);
+}
+
+/* Of one that was not shown nothing points to it, nor it to others. */
+static void hide(struct kb_pending *p, struct kb_pending_entry *entry)
+{
+    if (p->newest[entry->user] == entry)
+        p->newest[entry->user] = entry->older;
+    if (entry->newer != NULL)
+        entry->newer->older = entry->older;
+    if (entry->older != NULL)
+        entry->older->newer = entry->newer;
+}
+
+int kb_pending_compare_shown(const void *a, const void *b)
+{
+    const struct kb_pending_entry *const *x = a, *const *y = b;
+
+    return ((*x)->shown > (*y)->shown) - ((*x)->shown < (*y)->shown);
+}
+
 /* ---- entries --------------------------------------------------------------------------------------- */
 
-void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry)
+/* Into all but the list of its user. */
+static void enter(struct kb_pending *p, struct kb_pending_entry *entry)
 {
-    assert(p->n < p->n_slots / 2);
+    assert(p->n < p->n_slots / 2 && entry->user < p->cap_users);
     place(p->slot, p->n_slots, (struct kb_pending_place){kb_keyed_str(p->key, entry->id), entry});
     p->n++;
     sift(p, p->n - 1, (struct kb_pending_due){entry->expires_at_ms, entry});
     p->bytes += entry->bytes;
     entry->hash = entry_hash(entry);
     p->digest += entry->hash;
+}
+
+void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry)
+{
+    enter(p, entry);
+    if (!entry->is_deferred)
+        kb_pending_show(p, entry);
 }
 
 /* A table without entries may not exist, hence the first test. */
@@ -210,6 +283,7 @@ static void take_out(struct kb_pending *p, const struct kb_pending_entry *entry)
 void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry)
 {
     take_out(p, entry);
+    hide(p, entry);
     p->n--;
     if (entry->due_at < p->n)
         sift(p, entry->due_at, p->due[p->n]);
@@ -251,13 +325,14 @@ uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h)
     return kb_hash_u64(kb_hash_u64(h, p->n), p->digest);
 }
 
-/* n, then per entry: id, number of slots, user, deadline, deferred, level, route, importance, the slots, the vectors
- * (schema/snapshot.md). Fields of 64 bits throughout, flags too: entries are few, and a plain format is
- * easier to check by hand. */
+/* How many were shown so far, n, then per entry: id, number of slots, user, deadline, deferred, level, route, shown,
+ * importance, the slots, the vectors (schema/snapshot.md). Fields of 64 bits throughout, flags too: entries are few,
+ * and a plain format is easier to check by hand. */
 static void save_entry(const struct kb_pending_entry *entry, size_t dim, struct kb_writer *w)
 {
     const uint64_t head[] = {entry->n_slots,     entry->user,  (uint64_t)entry->expires_at_ms,
-                             entry->is_deferred, entry->level, entry->route};
+                             entry->is_deferred, entry->level, entry->route,
+                             entry->shown};
 
     kb_put_str(w, entry->id);
     kb_put_words(w, head, sizeof head / sizeof *head);
@@ -278,7 +353,8 @@ static void save_entry(const struct kb_pending_entry *entry, size_t dim, struct 
  * asked for ahead of time. */
 void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w)
 {
-    kb_writer_reserve(w, sizeof(uint64_t) + p->bytes);
+    kb_writer_reserve(w, 2 * sizeof(uint64_t) + p->bytes);
+    kb_put_u64(w, p->n_shown);
     kb_put_u64(w, p->n);
     for (size_t i = 0; i < p->n; i++) {
         const char *ahead = (const char *)p->due[i + AHEAD < p->n ? i + AHEAD : i].entry;
@@ -291,7 +367,7 @@ void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w
 
 /* Room for it is reserved. An id of 4 KiB or more is no id of ours and means a damaged file. The id is copied
  * to the stack because the reader's bytes have no NUL behind them. */
-static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader *r)
+static enum kb_err load_entry(struct kb_pending *p, size_t dim, size_t n_users, struct kb_reader *r)
 {
     char id[PENDING_ID_MAX];
     size_t len = 0;
@@ -307,11 +383,12 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader
     struct kb_pending_entry *entry = kb_pending_entry_new(id, n_slots, dim);
     if (entry == NULL)
         return KB_ENOMEM;
-    entry->user = (uint32_t)kb_get_u64(r);
+    entry->user = (uint32_t)kb_get_count(r, n_users - 1);
     entry->expires_at_ms = (int64_t)kb_get_u64(r);
     entry->is_deferred = kb_get_u64(r) != 0;
     entry->level = (uint32_t)kb_get_count(r, KB_MAX_LEVEL);
     entry->route = (uint32_t)kb_get_count(r, KB_ROUTE_N - 1);
+    entry->shown = kb_get_u64(r);
     entry->importance = kb_get_double(r);
     for (size_t k = 0; k < n_slots; k++) {
         entry->slot[k].arm = (uint32_t)kb_get_u64(r);
@@ -320,17 +397,45 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, struct kb_reader
         entry->slot[k].halvings = kb_get_double(r);
     }
     kb_get_doubles(r, entry->x, n_slots * dim);
-    kb_pending_insert(p, entry);
+    enter(p, entry);
     return r->rc;
 }
 
-/* p fresh from init. After a failure some entries are in; kb_pending_close frees them. */
-enum kb_err kb_pending_load(struct kb_pending *p, size_t dim, struct kb_reader *r)
+/* The lists by user, in the order in which the entries were shown. Numbers twice or beyond the last one are a damaged
+ * file's. O(n log n). */
+static enum kb_err link_shown(struct kb_pending *p)
 {
+    struct kb_pending_entry **in_order = kb_array(p->n + 1, 1, sizeof *in_order);
+
+    if (in_order == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < p->n; i++)
+        in_order[i] = p->due[i].entry;
+    qsort(in_order, p->n, sizeof *in_order, kb_pending_compare_shown);
+    uint64_t last = 0;
+    bool is_sound = true;
+    for (size_t i = 0; i < p->n; i++) {
+        struct kb_pending_entry *entry = in_order[i];
+
+        is_sound &= entry->is_deferred ? entry->shown == 0 : entry->shown > last;
+        last = entry->shown;
+        if (!entry->is_deferred)
+            put_newest(p, entry);
+    }
+    kb_free(in_order);
+    return is_sound && last <= p->n_shown ? KB_OK : KB_ECORRUPT;
+}
+
+/* After a failure some entries are in; kb_pending_close frees them. */
+enum kb_err kb_pending_load(struct kb_pending *p, size_t dim, size_t n_users, struct kb_reader *r)
+{
+    p->n_shown = kb_get_u64(r);
     const size_t n = kb_get_count(r, (r->n - r->pos) / ENTRY_BYTES);
-    enum kb_err rc = kb_pending_reserve(p, n);
+    enum kb_err rc = n > 0 && n_users == 0 ? KB_ECORRUPT : kb_pending_reserve(p, n, n_users);
 
     for (size_t i = 0; i < n && rc == KB_OK; i++)
-        rc = load_entry(p, dim, r);
+        rc = load_entry(p, dim, n_users, r);
+    if (rc == KB_OK && r->rc == KB_OK)
+        rc = link_shown(p);
     return rc != KB_OK ? rc : r->rc;
 }

@@ -2,6 +2,9 @@
  * kept here with the vectors it was made with, so that its reward teaches what was shown then, whatever the
  * catalogue says by now.
  *
+ * A decision is found by its id, and those that a user was shown by the user, the one shown last first: a decision is
+ * shown when it is made, a deferred one when it is activated.
+ *
  * Written in `apply` under the tenant's write lock; found under the read lock. An entry's address is stable
  * for its life: reserved events and the engine's staging keep pointers to it. */
 #ifndef KB_PENDING_H
@@ -39,12 +42,14 @@ struct kb_pending_entry {
     bool is_reserved; /* a reserved event waits to be applied to it */
     /* slots: 1 without a slate; bytes: of the whole block, for the memory figures */
     size_t n_slots, bytes;
-    size_t n_x;        /* length of x */
-    size_t due_at;     /* where it stands in kb_pending.due */
-    uint64_t hash;     /* its part of the digest */
-    uint32_t level;    /* that slot 0 teaches; the others of a slate teach level 0 */
-    uint32_t route;    /* enum kb_route that had drawn slot 0 */
-    double importance; /* of that draw (tuning.h); follows from the log, no part of the digest */
+    size_t n_x;     /* length of x */
+    size_t due_at;  /* where it stands in kb_pending.due */
+    uint64_t hash;  /* its part of the digest */
+    uint32_t level; /* that slot 0 teaches; the others of a slate teach level 0 */
+    uint32_t route; /* enum kb_route that had drawn slot 0 */
+    uint64_t shown; /* counts those that were shown, in order; 0: it was not yet. No part of the digest */
+    struct kb_pending_entry *newer, *older; /* of those that the user was shown; NULL: none */
+    double importance;                      /* of that draw (tuning.h); follows from the log, no part of the digest */
     struct kb_pending_slot *slot;
     double *x; /* [n_slots][dim] */
 };
@@ -60,9 +65,12 @@ struct kb_pending_due {
 };
 
 struct kb_pending {
-    struct kb_hash_key key;        /* of the table */
-    struct kb_pending_place *slot; /* open addressing by id; entry NULL = empty */
-    struct kb_pending_due *due;    /* a heap: the earliest deadline first; n, room for n_slots / 2 */
+    struct kb_hash_key key;           /* of the table */
+    struct kb_pending_place *slot;    /* open addressing by id; entry NULL = empty */
+    struct kb_pending_due *due;       /* a heap: the earliest deadline first; n, room for n_slots / 2 */
+    struct kb_pending_entry **newest; /* [cap_users] by user: shown last; NULL: none is open */
+    size_t cap_users;
+    uint64_t n_shown; /* so far */
     /* power of two, or 0; entries; sum of their bytes */
     size_t n_slots, n, bytes;
     uint64_t digest; /* sum of the entries' hashes: the order of insertion is irrelevant */
@@ -74,19 +82,30 @@ struct kb_pending {
 void kb_pending_init(struct kb_pending *p, struct kb_hash_key key);
 void kb_pending_close(struct kb_pending *p);
 
-/* Room in the table for n more entries. */
-enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n);
-/* The same beside readers: a larger table is added to m when one is needed (moves.h). */
-enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, struct kb_moves *m);
+/* Room in the tables for n more entries, of users 0..n_users-1. */
+enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n, size_t n_users);
+/* The same beside readers: larger tables are added to m when they are needed (moves.h). */
+enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, size_t n_users, struct kb_moves *m);
 
 /* A new entry with room for its vectors (x zeroed), outside any table; kb_free releases it. NULL: no memory. */
 struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, size_t dim);
 
-/* Room must be reserved. Cannot fail. */
+/* Room must be reserved. Cannot fail. One that is not deferred is shown to its user. */
 void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry); /* takes it; id not yet in */
+/* A deferred one is shown now. */
+void kb_pending_show(struct kb_pending *p, struct kb_pending_entry *entry);
 /* NULL when there is no such open decision: never made, or closed. Expected O(length of id). */
 struct kb_pending_entry *kb_pending_find(const struct kb_pending *p, const char *id);
 void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry); /* frees it */
+
+/* The open decision that the user was shown last, and from there on by `older` the others; NULL: none. O(1). */
+static inline struct kb_pending_entry *kb_pending_newest(const struct kb_pending *p, uint32_t user)
+{
+    return user < p->cap_users ? p->newest[user] : NULL;
+}
+
+/* Less than, equal to or more than 0 as a was shown before, with or after b: for qsort, of pointers to entries. */
+int kb_pending_compare_shown(const void *a, const void *b);
 
 /* Up to max ids whose deadline is <= now, in no order. O(of these). The ids are borrowed from the entries: valid until
  * they are removed. */
@@ -98,6 +117,7 @@ void kb_pending_changed(struct kb_pending *p, struct kb_pending_entry *entry);
 
 uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h); /* O(1) */
 void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w);
-enum kb_err kb_pending_load(struct kb_pending *p, size_t dim, struct kb_reader *r);
+/* p fresh from init; users are numbered below n_users. KB_ECORRUPT, KB_ENOMEM. */
+enum kb_err kb_pending_load(struct kb_pending *p, size_t dim, size_t n_users, struct kb_reader *r);
 
 #endif

@@ -67,6 +67,7 @@ void kb_engine_free(struct kb_engine *e)
     kb_ids_close(&e->staged.fresh_users);
     kb_ids_close(&e->staged.fresh_arms);
     kb_free(e->staged.entry);
+    kb_free(e->staged.shown);
     kb_free(e->staged.point);
     kb_free(e->staged.block);
     kb_ids_close(&e->users);
@@ -255,6 +256,7 @@ static void clear_stage(struct kb_engine *e)
     kb_free(s->parts);
     s->parts = NULL;
     s->n_entries = s->next_entry = s->n_points = s->n_blocks = s->n_parts = s->n_assigned = s->n_events = 0;
+    s->n_shown = 0;
     kb_ids_close(&s->fresh_users);
     kb_ids_close(&s->fresh_arms);
     kb_catalogue_free(s->change);

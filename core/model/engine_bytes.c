@@ -112,6 +112,8 @@ static size_t bytes_with(const struct kb_engine *e, const struct more *m)
              sizeof(struct kb_assignment);
     bytes += e->pending.bytes + (s->n_entries + 1) * m->pending_bytes +
              table_for(e->pending.n_slots, n_entries) * KB_PENDING_SLOT_BYTES;
+    bytes +=
+        kb_grown_cap(e->pending.cap_users, s->n_entries + m->entries > 0 ? n_users : 0, 64) * sizeof *e->pending.newest;
     bytes += history_with(&e->history, s->n_points + m->rows) + kb_user_graph_bytes(&e->graph);
     bytes += scratch_with(e, m->points) + build_bytes(e) + m->held;
     if (e->posterior != NULL)

@@ -12,7 +12,7 @@
 #include "spec/fields.h"
 
 /* Of all but the specifications, which tell of another table of fields by themselves. */
-#define ENGINE_FORMAT 11u
+#define ENGINE_FORMAT 12u
 
 void kb_engine_put_ids(const struct kb_ids *ids, struct kb_writer *w)
 {
@@ -165,7 +165,7 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     KB_TRY(kb_history_load(&e->history, r));
     KB_TRY(kb_assignments_load(&e->assignments, e->users.n, e->arm_ids.n, r));
     KB_TRY(kb_decay_load(&e->decay, r));
-    KB_TRY(kb_pending_load(&e->pending, kb_engine_dim(e), r));
+    KB_TRY(kb_pending_load(&e->pending, kb_engine_dim(e), e->users.n, r));
     e->n_decided = kb_get_u64(r);
     e->n_rewarded = kb_get_u64(r);
     e->n_observed = kb_get_u64(r);

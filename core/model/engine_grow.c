@@ -75,7 +75,7 @@ enum kb_err kb_engine_grow(struct kb_engine *e)
     KB_TRY(grow_nodes(e, e->users.n + s->fresh_users.n));
     KB_TRY(grow_squares(e, e->users.n + s->fresh_users.n));
     KB_TRY(kb_assignments_grow(&e->assignments, s->n_assigned, &e->moves));
-    KB_TRY(kb_pending_grow(&e->pending, s->n_entries, &e->moves));
+    KB_TRY(kb_pending_grow(&e->pending, s->n_entries, e->users.n + s->fresh_users.n, &e->moves));
     KB_TRY(kb_history_grow(&e->history, s->n_points, &e->moves));
     if (e->posterior != NULL)
         KB_TRY(kb_posterior_grow(e->posterior, &e->scratch, &e->moves));

@@ -12,6 +12,17 @@
 #include "base/alloc.h"
 #include "model/engine_steps.h"
 
+/* The user is shown a decision by what is staged. */
+static enum kb_err stage_shown(struct kb_engine *e, uint32_t user)
+{
+    struct kb_staged *s = &e->staged;
+
+    if (kb_grow((void **)&s->shown, &s->cap_shown, s->n_shown + 1, 16, sizeof *s->shown) != 0)
+        return KB_ENOMEM;
+    s->shown[s->n_shown++] = user;
+    return KB_OK;
+}
+
 /* Joins a context and an arm's features into x. */
 static void join_vectors(const struct kb_engine *e, const double *context, const double *features, double *x)
 {
@@ -147,6 +158,8 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
         KB_TRY(kb_engine_stage_arm(e, ev->as.decided.slots[i].arm, &entry->slot[i].arm));
         join_vectors(e, ev->as.decided.context, ev->as.decided.slots[i].features, entry->x + i * dim);
     }
+    if (!entry->is_deferred)
+        KB_TRY(stage_shown(e, entry->user));
     s->entry[s->n_entries++] = entry;
     return KB_OK;
 out:
@@ -394,7 +407,7 @@ static enum kb_err reserve_activated(struct kb_engine *e, const struct kb_event 
 
     if (rc == KB_OK && !entry->is_deferred)
         return kb_fail(KB_EEXIST, msg, "/decision", "the decision is active already");
-    if (rc == KB_OK)
+    if (rc == KB_OK && (rc = stage_shown(e, entry->user)) == KB_OK)
         entry->is_reserved = true;
     return rc;
 }
@@ -404,6 +417,7 @@ static void apply_activated(struct kb_engine *e, const struct kb_event *ev)
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.activated.decision);
 
     entry->is_deferred = entry->is_reserved = false;
+    kb_pending_show(&e->pending, entry);
     kb_pending_changed(&e->pending, entry);
 }
 

@@ -38,6 +38,33 @@ enum kb_err kb_engine_slot_reward(const struct kb_engine *e, const char *decisio
     return KB_ENOTFOUND;
 }
 
+/* A user who is not known yet may be one of those whom something reserved brings. */
+static bool is_to_be_shown(const struct kb_engine *e, uint32_t user)
+{
+    const struct kb_staged *s = &e->staged;
+
+    for (size_t i = 0; i < s->n_shown; i++)
+        if (s->shown[i] == user || (user == KB_ID_NONE && s->shown[i] >= e->users.n))
+            return true;
+    return false;
+}
+
+enum kb_err kb_engine_shown(const struct kb_engine *e, const char *user, const char **ids, size_t max, size_t *n)
+{
+    const uint32_t ix = kb_ids_find(&e->users, user);
+
+    *n = 0;
+    if (is_to_be_shown(e, ix))
+        return KB_EBUSY;
+    const struct kb_pending_entry *entry = ix != KB_ID_NONE ? kb_pending_newest(&e->pending, ix) : NULL;
+    for (; entry != NULL && *n < max; entry = entry->older) {
+        if (entry->is_reserved)
+            return KB_EBUSY;
+        ids[(*n)++] = entry->id;
+    }
+    return KB_OK;
+}
+
 int64_t kb_engine_next_expiry(const struct kb_engine *e)
 {
     return kb_pending_next_expiry(&e->pending);
@@ -61,9 +88,9 @@ static size_t engine_bytes(const struct kb_engine *e)
 
     return sizeof *e + ids + e->cap_nodes * sizeof *e->node_of + e->cap_squares * sizeof *e->square_of +
            kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) + e->pending.bytes +
-           e->pending.n_slots * KB_PENDING_SLOT_BYTES + e->arms.cap * sizeof(struct kb_arm) +
-           e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + e->arms.rules_bytes +
-           e->assignments.cap * sizeof *e->assignments.of + posterior;
+           e->pending.n_slots * KB_PENDING_SLOT_BYTES + e->pending.cap_users * sizeof *e->pending.newest +
+           e->arms.cap * sizeof(struct kb_arm) + e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) +
+           e->arms.rules_bytes + e->assignments.cap * sizeof *e->assignments.of + posterior;
 }
 
 /* Of the first ONE_SIDED_LEAST decisions nothing is said. Squares and sums are rounded as they are added up. */

@@ -46,6 +46,11 @@ enum kb_err kb_engine_rebuild(struct kb_engine *e, uint64_t seq, struct kb_event
 enum kb_err kb_engine_begin_erasure(struct kb_engine *served, struct kb_event *next);
 enum kb_err kb_engine_finish_erasure(struct kb_engine *e, const struct kb_engine *served, struct kb_event *next);
 
+/* The open decisions that the user was shown, the one shown last first: ids of up to max of them, *n, borrowed until
+ * the next apply. KB_EBUSY: something that is reserved may change which they are. Of the first O(1), then O(max) and
+ * what is reserved. */
+enum kb_err kb_engine_shown(const struct kb_engine *e, const char *user, const char **ids, size_t max, size_t *n);
+
 /* Earliest deadline among pending decisions, INT64_MAX when none. For the writer. O(1). */
 int64_t kb_engine_next_expiry(const struct kb_engine *e);
 /* Ids of up to max pending decisions whose deadline is <= now; borrowed until the next apply. For the writer.

@@ -4,6 +4,7 @@
 #include "model/summary.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -28,6 +29,7 @@ struct kb_summarizer {
         double propensity[PART_ITEMS];
         int64_t until_ms[PART_ITEMS];
     } assigned;
+    struct kb_pending_entry **open; /* decisions, as they were shown, before them those that were not */
     struct kb_ev_open_slot slot[KB_MAX_SLOTS];
     struct kb_tuning in_force;
 };
@@ -38,6 +40,14 @@ enum kb_err kb_summarizer_new(struct kb_summarizer **out, const struct kb_engine
 
     if (s == NULL)
         return KB_ENOMEM;
+    s->open = kb_array(e->pending.n + 1, 1, sizeof *s->open);
+    if (s->open == NULL) {
+        kb_free(s);
+        return KB_ENOMEM;
+    }
+    for (size_t i = 0; i < e->pending.n; i++)
+        s->open[i] = e->pending.due[i].entry;
+    qsort(s->open, e->pending.n, sizeof *s->open, kb_pending_compare_shown);
     s->e = e;
     *out = s;
     return KB_OK;
@@ -45,6 +55,8 @@ enum kb_err kb_summarizer_new(struct kb_summarizer **out, const struct kb_engine
 
 void kb_summarizer_free(struct kb_summarizer *s)
 {
+    if (s != NULL)
+        kb_free(s->open);
     kb_free(s);
 }
 
@@ -139,16 +151,12 @@ static bool put_points(struct kb_summarizer *s)
     return true;
 }
 
-/* In the order of the table. */
+/* In the order in which they were shown: a fold of the summary finds the one that a user was shown last, too. */
 static bool put_decision(struct kb_summarizer *s)
 {
-    const struct kb_pending *p = &s->e->pending;
-
-    while (s->next < p->n_slots && p->slot[s->next].entry == NULL)
-        s->next++;
-    if (s->next == p->n_slots)
+    if (s->next == s->e->pending.n)
         return false;
-    const struct kb_pending_entry *entry = p->slot[s->next++].entry;
+    const struct kb_pending_entry *entry = s->open[s->next++];
     for (size_t i = 0; i < entry->n_slots; i++)
         s->slot[i] = (struct kb_ev_open_slot){kb_ids_str(&s->e->arm_ids, entry->slot[i].arm), entry->slot[i].has_reward,
                                               entry->slot[i].reward, entry->slot[i].halvings, entry->slot[i].x};

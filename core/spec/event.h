@@ -207,6 +207,9 @@ struct kb_event {
             const char *decision;
             const char *arm; /* NULL: slot 0 */
             double reward;
+            /* The sender's, for readers of the log; not used by the model. NULL, 0: not told */
+            const char *id, *event; /* id: by which a repeated one is known; event: its name */
+            int64_t happened_at_ms;
         } rewarded;
         struct {
             const char *user;
@@ -246,6 +249,8 @@ struct kb_event {
             const char *decision;
             const char *arm;
             double reward;
+            const char *id, *event;
+            int64_t happened_at_ms;
         } late;
         const struct kb_ev_summary *summary;
         struct {                 /* a line that is gone: of a user who was erased, or that no fold took */

@@ -16,7 +16,7 @@
 /* The fields between name and routes are doubles: the table in put_listed reads them by offset. */
 struct sample {
     char name[65];
-    double decided, rewarded, observed, expired, late;
+    double decided, rewarded, observed, expired, late, unknown;
     double pending, learned, support, bytes, depth;
     double is_one_sided;
     double is_failing;
@@ -58,6 +58,7 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
                          .observed = (double)c.observed,
                          .expired = (double)c.expired,
                          .late = (double)c.late,
+                         .unknown = (double)ld_tenant_unknown_rewards(t),
                          .pending = (double)c.pending,
                          .learned = (double)c.learned,
                          .support = (double)c.n_support,
@@ -113,6 +114,8 @@ static void put_listed(struct ld_text *t, const struct samples *all)
          offsetof(struct sample, observed)},
         {"expired_total", "counter", "Decisions whose window closed.", offsetof(struct sample, expired)},
         {"late_rewards_total", "counter", "Rewards after their window.", offsetof(struct sample, late)},
+        {"unknown_rewards_total", "counter", "Rewards that found no decision, since the tenant was opened.",
+         offsetof(struct sample, unknown)},
         {"pending_decisions", "gauge", "Open decisions.", offsetof(struct sample, pending)},
         {"learned_rewards", "gauge", "Rewards in the model.", offsetof(struct sample, learned)},
         {"one_sided_rewards", "gauge",

@@ -127,13 +127,45 @@ int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim,
 
 /* --- /reward, /activate ------------------------------------------------------------------------------ */
 
+static void read_happened_at(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, void *base)
+{
+    (void)rule;
+    ld_in_moment(in, v, &((struct ld_reward *)base)->happened_at_ms);
+}
+
+#define IN_REWARD(member) AT(struct ld_reward, member)
+
 /* The reward must be there: null is not 0. Any finite number is a reward; scaling is the sender's affair. Without an
  * arm the one drawn is meant. */
 static const struct ld_row reward_rows[] = {
-    [LD_REWARD_DECISION] = {.kind = LD_ROW_TEXT, AT(struct ld_reward, decision)},
-    [LD_REWARD_REWARD] = {.kind = LD_ROW_REAL, AT(struct ld_reward, reward)},
-    [LD_REWARD_ARM] = {.kind = LD_ROW_TEXT, AT(struct ld_reward, arm)},
+    [LD_REWARD_DECISION] = {.kind = LD_ROW_TEXT, IN_REWARD(decision)},
+    [LD_REWARD_REWARD] = {.kind = LD_ROW_REAL, IN_REWARD(reward)},
+    [LD_REWARD_ARM] = {.kind = LD_ROW_TEXT, IN_REWARD(arm)},
+    [LD_REWARD_ID] = {.kind = LD_ROW_TEXT, IN_REWARD(id)},
+    [LD_REWARD_EVENT] = {.kind = LD_ROW_TEXT, IN_REWARD(event)},
+    [LD_REWARD_AT] = {.kind = LD_ROW_OWN, .own = read_happened_at},
 };
+static const struct ld_row user_reward_rows[] = {
+    [LD_USER_REWARD_USER] = {.kind = LD_ROW_TEXT, IN_REWARD(user)},
+    [LD_USER_REWARD_REWARD] = {.kind = LD_ROW_REAL, IN_REWARD(reward)},
+    [LD_USER_REWARD_ARM] = {.kind = LD_ROW_TEXT, IN_REWARD(arm)},
+    [LD_USER_REWARD_ALL] = {.kind = LD_ROW_FLAG, IN_REWARD(is_all)},
+    [LD_USER_REWARD_ID] = {.kind = LD_ROW_TEXT, IN_REWARD(id)},
+    [LD_USER_REWARD_EVENT] = {.kind = LD_ROW_TEXT, IN_REWARD(event)},
+    [LD_USER_REWARD_AT] = {.kind = LD_ROW_OWN, .own = read_happened_at},
+};
+
+/* Of a user, or of a decision: what names neither is one of a decision that lacks its id, unless it asks for all. */
+static void read_reward(struct ld_in *in, const struct ld_value *v, struct ld_reward *out)
+{
+    const bool has_decision = ld_member_of(v, "decision") != NULL, has_user = ld_member_of(v, "user") != NULL;
+    if (has_decision && has_user)
+        ld_in_fault(in, "user", "expected a decision or a user, not both");
+    else if (has_user || (!has_decision && ld_member_of(v, "all") != NULL))
+        (void)ld_in_body(in, v, &ld_user_reward_rules, user_reward_rows, out);
+    else
+        (void)ld_in_body(in, v, &ld_reward_rules, reward_rows, out);
+}
 
 /* An array with one bad item is refused whole: half of a malformed body may be another body than the sender meant.
  * *out and *n hold the rewards in the order of the body, which is the order in which they count. */
@@ -151,7 +183,7 @@ int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, boo
     for (size_t i = 0; i < *n; i++) {
         size_t here = *is_array ? ld_in_item(&in, &doc->root, i) : in.n_path;
         const struct ld_value *v = *is_array ? ld_item_of(&doc->root, i) : &doc->root;
-        (void)ld_in_body(&in, v, &ld_reward_rules, reward_rows, &(*out)[i]);
+        read_reward(&in, v, &(*out)[i]);
         ld_in_leave(&in, here);
     }
     return ld_in_done(&in);

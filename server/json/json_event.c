@@ -188,9 +188,13 @@ static const struct ld_row rewarded[] = {
     DECISION_ID("decision", 0, EV(rewarded.decision)),
     REAL("reward", LD_ROW_LATE, EV(rewarded.reward)),
     ID("arm", OPTIONAL, EV(rewarded.arm)),
+    DECISION_ID("id", OPTIONAL, EV(rewarded.id)),
+    ID("event", OPTIONAL, EV(rewarded.event)),
+    TIME("happened_at", OPTIONAL, EV(rewarded.happened_at_ms)),
 };
 static_assert(EV(late.decision) == EV(rewarded.decision) && EV(late.arm) == EV(rewarded.arm) &&
-                  EV(late.reward) == EV(rewarded.reward),
+                  EV(late.reward) == EV(rewarded.reward) && EV(late.id) == EV(rewarded.id) &&
+                  EV(late.event) == EV(rewarded.event) && EV(late.happened_at_ms) == EV(rewarded.happened_at_ms),
               "one table for both");
 
 /* The model does not use the propensity; offline estimators do. */

@@ -60,21 +60,40 @@ char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t
 
 /* --- /reward ----------------------------------------------------------------------------------------- */
 
-/* A duplicate says so besides `applied`: false, so that it cannot be taken for a refusal. */
-char *ld_encode_reward(bool is_applied, bool is_duplicate, size_t *n)
+/* A duplicate says so besides `applied`: false, so that it cannot be taken for a refusal. A result without a detail of
+ * its own gets the status's title. */
+static void put_reward(struct ld_text *t, const struct ld_reward_result *r)
+{
+    ld_text_lit(t, "{");
+    ld_text_put_bool(t, "applied", r->status == 200);
+    if (r->status == LD_DUPLICATE) {
+        ld_text_put_bool(t, "duplicate", true);
+    } else if (r->status != 200) {
+        ld_text_put_string(t, "type", ld_problem_type(r->status, r->type));
+        ld_text_put_count(t, "status", (uint64_t)r->status);
+        ld_text_put_string(t, "detail", r->detail != NULL ? r->detail : ld_status_title(r->status));
+    }
+    if (r->decisions != NULL) {
+        ld_text_key(t, "decisions");
+        ld_text_lit(t, "[");
+        for (size_t i = 0; i < r->n_decisions; i++) {
+            ld_text_item(t);
+            ld_text_string(t, r->decisions[i]);
+        }
+        ld_text_lit(t, "]");
+    }
+    ld_text_lit(t, "}");
+}
+
+char *ld_encode_reward(const struct ld_reward_result *r, size_t *n)
 {
     struct ld_text t;
     ld_text_init(&t);
-    ld_text_lit(&t, "{");
-    ld_text_put_bool(&t, "applied", is_applied);
-    if (is_duplicate)
-        ld_text_put_bool(&t, "duplicate", true);
-    ld_text_lit(&t, "}");
+    put_reward(&t, r);
     return ld_text_take(&t, n);
 }
 
-/* 208 (already reported) stands for a duplicate inside the program only; clients see the member. In the order of the
- * request. A result without a detail of its own gets the status's title. */
+/* In the order of the request. */
 char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size_t *n)
 {
     struct ld_text t;
@@ -82,17 +101,7 @@ char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size
     ld_text_lit(&t, "[");
     for (size_t i = 0; i < n_results; i++) {
         ld_text_item(&t);
-        ld_text_lit(&t, "{");
-        ld_text_put_bool(&t, "applied", r[i].status == 200);
-        /* See DUPLICATE in commit_reward.c. */
-        if (r[i].status == 208) {
-            ld_text_put_bool(&t, "duplicate", true);
-        } else if (r[i].status != 200) {
-            ld_text_put_string(&t, "type", ld_problem_type(r[i].status, r[i].type));
-            ld_text_put_count(&t, "status", (uint64_t)r[i].status);
-            ld_text_put_string(&t, "detail", r[i].detail != NULL ? r[i].detail : ld_status_title(r[i].status));
-        }
-        ld_text_lit(&t, "}");
+        put_reward(&t, &r[i]);
     }
     ld_text_lit(&t, "]");
     return ld_text_take(&t, n);

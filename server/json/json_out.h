@@ -27,7 +27,7 @@ char *ld_encode_settings(const struct ld_settings *settings, size_t *n);
 
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, size_t *n);
 
-char *ld_encode_reward(bool is_applied, bool is_duplicate, size_t *n);
+char *ld_encode_reward(const struct ld_reward_result *r, size_t *n);
 char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size_t *n);
 
 char *ld_encode_tenant(const struct ld_tenant_view *v, size_t *n);
@@ -47,7 +47,8 @@ struct ld_model_text {
 int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, struct ld_model_text *m);
 char *ld_end_model(struct ld_model_text *m, size_t *n);
 
-char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, size_t *n);
+char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, uint64_t n_unknown_rewards,
+                      size_t *n);
 
 /* A line of an export with its newline (json_export.c); answer NULL: none is kept. 0, or -1 without memory. */
 struct ld_text;

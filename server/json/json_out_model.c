@@ -368,7 +368,7 @@ static void put_window(struct ld_text *t, const struct ld_window_stats *w)
 
 /* `rewards` is in every part how many values `mean_reward` is the mean of: rewards told, observations, and the default
  * rewards of closed windows. */
-char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, size_t *n)
+char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, uint64_t n_unknown_rewards, size_t *n)
 {
     struct kb_engine_counts c;
     struct ld_text t;
@@ -381,6 +381,7 @@ char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w
     ld_text_put_count(&t, "pending", c.pending);
     ld_text_put_count(&t, "expired", c.expired);
     ld_text_put_count(&t, "late", c.late);
+    ld_text_put_count(&t, "unknown", n_unknown_rewards);
     put_mean(&t, c.reward_sum, c.learned);
     put_routes(&t, c.routes);
     put_all_arms(&t, e);

@@ -173,7 +173,7 @@ static const struct kb_attribute_rule *read_rules(struct ld_in *in, const struct
 }
 
 /* With the log's milliseconds or, as people write it, without. */
-static void read_moment(struct ld_in *in, const struct ld_value *v, int64_t *out)
+void ld_in_moment(struct ld_in *in, const struct ld_value *v, int64_t *out)
 {
     const char *text = ld_is(v, LD_V_STRING) ? ld_string_of(v) : "";
     char full[32];
@@ -221,10 +221,10 @@ static void read_eligibility(struct ld_in *in, size_t i, const struct ld_value *
         out->deny = read_rules(in, v, rule, &out->n_deny);
         break;
     case LD_ELIGIBILITY_FROM:
-        read_moment(in, v, &out->from_ms);
+        ld_in_moment(in, v, &out->from_ms);
         break;
     case LD_ELIGIBILITY_UNTIL:
-        read_moment(in, v, &out->until_ms);
+        ld_in_moment(in, v, &out->until_ms);
         break;
     case LD_ELIGIBILITY_HOURS:
         out->hours = read_bits(in, v, rule);

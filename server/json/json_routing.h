@@ -13,6 +13,9 @@ void ld_text_routing(struct ld_text *t, const struct kb_routing_spec *r);
 const struct kb_eligibility *ld_in_eligibility(struct ld_in *in, const struct ld_value *v);
 void ld_text_eligibility(struct ld_text *t, const struct kb_eligibility *rules);
 
+/* A time as people write it, with milliseconds or without. */
+void ld_in_moment(struct ld_in *in, const struct ld_value *v, int64_t *out);
+
 const struct kb_attribute *ld_in_attributes(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule,
                                             size_t *n);
 

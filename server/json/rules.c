@@ -107,7 +107,20 @@ const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
     {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_required = true, .is_magnitude = true},
     {.key = "arm", .lo = 1, .hi = 256},
-}, 3};
+    {.key = "id", .lo = 1, .hi = 128},
+    {.key = "event", .lo = 1, .hi = 256},
+    {.key = "at"},
+}, 6};
+
+const struct ld_rules ld_user_reward_rules = {(const struct ld_rule[]){
+    {.key = "user", .lo = 1, .hi = 256, .is_required = true},
+    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_required = true, .is_magnitude = true},
+    {.key = "arm", .lo = 1, .hi = 256},
+    {.key = "all"},
+    {.key = "id", .lo = 1, .hi = 128},
+    {.key = "event", .lo = 1, .hi = 256},
+    {.key = "at"},
+}, 7};
 const struct ld_rule ld_rewards_rule = {.lo = 1, .hi = 1000};
 
 const struct ld_rules ld_rollback_rules = {(const struct ld_rule[]){

@@ -82,8 +82,12 @@ extern const struct ld_rules ld_repair_rules;
 enum { LD_REPLAY_TYPE, LD_REPLAY_CONFIGURATION, LD_REPLAY_LOG, LD_REPLAY_COMMIT };
 extern const struct ld_rules ld_replay_rules;
 
-enum { LD_REWARD_DECISION, LD_REWARD_REWARD, LD_REWARD_ARM };
+enum { LD_REWARD_DECISION, LD_REWARD_REWARD, LD_REWARD_ARM, LD_REWARD_ID, LD_REWARD_EVENT, LD_REWARD_AT };
 extern const struct ld_rules ld_reward_rules;
+
+enum { LD_USER_REWARD_USER, LD_USER_REWARD_REWARD, LD_USER_REWARD_ARM, LD_USER_REWARD_ALL, LD_USER_REWARD_ID,
+       LD_USER_REWARD_EVENT, LD_USER_REWARD_AT };
+extern const struct ld_rules ld_user_reward_rules;
 extern const struct ld_rule ld_rewards_rule;
 
 enum { LD_ROLLBACK_VERSION };

@@ -150,6 +150,11 @@ void ld_decision_record_close(struct ld_decision_record *r);
 /* Whether the log has an observation of ev's id, and whether it is that one: user, arm and reward. */
 int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is_known, bool *is_same);
 
+/* Calls fn for each reward that was learned under an id of its sender's, in order of the log, until it returns non-zero
+ * (which is returned). What it is given lasts as long as the call. */
+int ld_store_rewards(struct ld_store *s, const char *id,
+                     int (*fn)(void *arg, const char *decision, const char *arm, double reward), void *arg);
+
 /* Decisions, and rewards learned, since at_ms, by arm: rewards told, observations, defaults of closed windows; *arms is
  * malloc'd with its strings in one block (free(*arms)). A slate counts for each of its arms; `rewarded` counts slots,
  * and under `last` only a slot's last reward is summed. out->seconds is the caller's to set. O(rows in the window). */

@@ -48,6 +48,8 @@ static const char *const statements[LD_N_QUERIES] = {
     [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer, user FROM " LD_LOG " WHERE decision = ?1 ORDER BY seq",
     [LD_QUERY_OBSERVATION] = "SELECT user = ?2 AND arm = ?3 AND reward = ?4 FROM events"
                              " WHERE decision = ?1 AND type = 6 AND seq >= (SELECT kept FROM log_start)",
+    [LD_QUERY_REWARDS] = "SELECT decision, arm, reward FROM events"
+                         " WHERE user = ?1 AND type = 5 AND seq >= (SELECT kept FROM log_start) ORDER BY seq",
     [LD_QUERY_AGGREGATION] =
         "SELECT json_extract(text, '$.configuration.aggregation') FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
     [LD_QUERY_DECISIONS_SINCE] = "SELECT count(*) FROM events WHERE type = 4 AND at >= ?1",
@@ -305,6 +307,23 @@ int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is
     *is_same = *is_known && sqlite3_column_int(q.stmt, 0) != 0;
     end(s, &q);
     return *is_known ? LD_STORE_OK : ld_sql_status(rc);
+}
+
+/* --- rewards under an id ------------------------------------------------------------------------------- */
+
+/* By the index of such rows, whose `user` is the id. O(log n + them). */
+int ld_store_rewards(struct ld_store *s, const char *id,
+                     int (*fn)(void *arg, const char *decision, const char *arm, double reward), void *arg)
+{
+    struct query q;
+    int rc = SQLITE_DONE, answer = 0, status = begin(s, LD_QUERY_REWARDS, &q);
+    if (status != LD_STORE_OK)
+        return status;
+    (void)sqlite3_bind_text(q.stmt, 1, id, -1, SQLITE_STATIC);
+    while (answer == 0 && (rc = sqlite3_step(q.stmt)) == SQLITE_ROW)
+        answer = fn(arg, text_of(q.stmt, 0), text_of(q.stmt, 1), sqlite3_column_double(q.stmt, 2));
+    end(s, &q);
+    return answer != 0 ? answer : ld_sql_status(rc);
 }
 
 /* --- a window ---------------------------------------------------------------------------------------- */

@@ -12,6 +12,8 @@
 
 struct ld_doc;
 struct ld_op;
+struct ld_reward;
+struct ld_reward_result;
 struct ld_row;
 struct ld_settings;
 struct ld_tenant;
@@ -49,7 +51,7 @@ struct ld_batch {
     struct ld_row *row;
     size_t cap, cap_rows;
     size_t n_decided;
-    struct kb_ids observed; /* ids of its observations that have one */
+    struct kb_ids ids; /* of its observations and rewards that have one of their sender's */
     struct ld_op *first, *last;
     struct ld_op *current; /* the op being expanded, not in the list yet */
     size_t n_current;      /* its events in this batch */
@@ -111,6 +113,22 @@ void ld_promote_answer(struct ld_tenant *t, struct ld_op *op);
 int ld_observe_expand(struct ld_tenant *t, struct ld_op *op);
 void ld_observe_answer(struct ld_tenant *t, struct ld_op *op);
 void ld_observe_lose(struct ld_op *op);
+
+/* commit.c. That the open batch brings this id of a sender's; NULL is none. And, where it does, its commit: the log can
+ * be asked then. False: that has failed. */
+void ld_batch_remember(struct ld_tenant *t, const char *id);
+bool ld_batch_commit_id(struct ld_tenant *t, const char *id);
+
+/* commit_reward.c: one reward of a decision against the applied state. KB_EBUSY: look again once all is applied; else
+ * *result tells. */
+int ld_reward_judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
+                    struct ld_reward_result *result);
+/* commit_reward_user.c: the same of one that names a user. */
+int ld_reward_judge_user(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
+                         struct ld_reward_result *result);
+/* Whether the log has rewards under its id, or cannot be asked: *result tells. */
+bool ld_reward_is_repeated(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
+                           struct ld_reward_result *result);
 
 /* commit_reward.c */
 int ld_rewards_expand(struct ld_tenant *t, struct ld_op *op);

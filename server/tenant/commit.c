@@ -13,6 +13,7 @@
  *
  * Cost: one fsync for a batch. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/failpoint.h"
@@ -150,7 +151,7 @@ static struct ld_op *conclude(struct ld_tenant *t, size_t n, bool is_ok)
             ld_op_lose(b->current);
     }
     b->n_current = b->n_decided = 0;
-    kb_ids_close(&b->observed);
+    kb_ids_close(&b->ids);
     b->first = b->last = NULL;
     atomic_store(&t->is_rebuilding, false);
     return op;
@@ -213,7 +214,7 @@ void ld_batch_drop(struct ld_tenant *t)
 {
     kb_commit_drop(&t->batch.commit);
     t->batch.n_current = t->batch.n_decided = 0;
-    kb_ids_close(&t->batch.observed);
+    kb_ids_close(&t->batch.ids);
 }
 
 /* What the engine has made of the events from the first-th on has no row's extras but entry's own. */
@@ -358,4 +359,22 @@ int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, stru
         return rc;
     ld_batch_flush(t);
     return ld_batch_stage(t, entry, msg);
+}
+
+/* Without memory for it the commit is now. */
+void ld_batch_remember(struct ld_tenant *t, const char *id)
+{
+    struct kb_ids *ids = &t->batch.ids;
+
+    if (id == NULL || kb_ids_find(ids, id) != KB_ID_NONE)
+        return;
+    if (kb_ids_reserve(ids, 1, strlen(id) + 1) == KB_OK)
+        (void)kb_ids_add(ids, id);
+    else
+        ld_batch_flush(t);
+}
+
+bool ld_batch_commit_id(struct ld_tenant *t, const char *id)
+{
+    return kb_ids_find(&t->batch.ids, id) == KB_ID_NONE || ld_batch_flush(t);
 }

@@ -138,7 +138,7 @@ static bool look_up(struct ld_tenant *t, struct ld_op *op, size_t i)
     const struct kb_event *ev = &op->events[i];
     bool is_known = false, is_the_same = false;
 
-    if (kb_ids_find(&t->batch.observed, ev->as.observed.id) != KB_ID_NONE && !ld_batch_flush(t)) {
+    if (!ld_batch_commit_id(t, ev->as.observed.id)) {
         ld_op_lose(op);
         return false;
     }
@@ -180,19 +180,6 @@ static bool find_known(struct ld_tenant *t, struct ld_op *op)
     return op->problem->status == 0;
 }
 
-/* The batch is to be asked for this id until its commit; without memory for that the commit is now. */
-static void remember(struct ld_tenant *t, const char *id)
-{
-    struct kb_ids *ids = &t->batch.observed;
-
-    if (id == NULL)
-        return;
-    if (kb_ids_reserve(ids, 1, strlen(id) + 1) == KB_OK)
-        (void)kb_ids_add(ids, id);
-    else
-        ld_batch_flush(t);
-}
-
 /* ---- staging --------------------------------------------------------------------------------------- */
 
 /* The engine refused item n_done, for want of memory or by a limit: what this op has in the open batch goes. A batch
@@ -230,7 +217,7 @@ int ld_observe_expand(struct ld_tenant *t, struct ld_op *op)
             continue;
         rc = ld_batch_stage_again(t, &entry, &msg);
         if (rc == KB_OK)
-            remember(t, entry.ev.as.observed.id);
+            ld_batch_remember(t, entry.ev.as.observed.id);
         else if (rc != KB_OK && rc != LD_LOST)
             refuse_observation(t, op, rc, &msg);
     }

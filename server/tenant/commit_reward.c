@@ -11,7 +11,8 @@
  *     unknown                -                   404
  *
  * Under `first` a decision closes with the reward of its last slot, under `sum` and `last` with its window; the window
- * closes when the timer says so, hence up to a tick late. A slot is named by its arm; NULL is the arm drawn.
+ * closes when the timer says so, hence up to a tick late. A slot is named by its arm; NULL is the arm drawn. Rewards
+ * that name a user, and what stands in the log under the id of a reward, are the business of commit_reward_user.c.
  *
  * An array is answered item by item. When a commit fails, the items of that batch are lost and say 503, while items
  * committed before stay as they are; if nothing at all was committed the whole request is 503 and may be sent again.
@@ -27,7 +28,6 @@
 #include "json/json_in.h"
 #include "json/json_out.h"
 
-#define DUPLICATE 208 /* never an HTTP answer: see ld_reward_result */
 #define LATE "the decision's window has passed; the reward was kept, not learned"
 
 /* detail lives as long as the op: a constant, or the document's. */
@@ -67,6 +67,9 @@ static int stage_late(struct ld_tenant *t, const struct ld_reward *reward, struc
     entry.ev.as.late.decision = reward->decision;
     entry.ev.as.late.arm = reward->arm;
     entry.ev.as.late.reward = reward->reward;
+    entry.ev.as.late.id = reward->id;
+    entry.ev.as.late.event = reward->event;
+    entry.ev.as.late.happened_at_ms = reward->happened_at_ms;
     rc = ld_batch_stage(t, &entry, NULL);
     if (rc == KB_OK)
         tell(result, 410, LATE);
@@ -88,7 +91,7 @@ static int judge_closed(struct ld_tenant *t, const struct ld_reward *reward, str
     else if (!record.is_decided)
         tell_absent(result, LD_NO_DECISION, "no such decision");
     else if (record.has_reward && record.reward == reward->reward && !is_sum)
-        tell(result, DUPLICATE, NULL);
+        tell(result, LD_DUPLICATE, NULL);
     else if (record.is_expired && record.has_late && record.late == reward->reward && !is_sum)
         tell(result, 410, LATE); /* sent again, by a client that did not get the first answer */
     else if (record.is_expired)
@@ -112,7 +115,7 @@ static bool is_settled(struct ld_tenant *t, const struct ld_reward *reward, stru
     if (kb_engine_slot_reward(t->engine, reward->decision, reward->arm, &has_reward, &told) != KB_OK || !has_reward)
         return false;
     if (aggregation != KB_AGG_SUM && told == reward->reward)
-        tell(result, DUPLICATE, NULL);
+        tell(result, LD_DUPLICATE, NULL);
     else if (aggregation == KB_AGG_FIRST)
         tell(result, 409, "the decision has another reward");
     else
@@ -120,9 +123,9 @@ static bool is_settled(struct ld_tenant *t, const struct ld_reward *reward, stru
     return true;
 }
 
-/* One reward against the applied state. KB_EBUSY: look again once all is applied; else *result tells. ENOTFOUND has
- * two meanings: no open decision, which the log must judge, or no such arm in one that is open. */
-static int judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward, struct ld_reward_result *result)
+/* ENOTFOUND has two meanings: no open decision, which the log must judge, or no such arm in one that is open. */
+int ld_reward_judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
+                    struct ld_reward_result *result)
 {
     struct ld_entry entry = {.ev = {.type = KB_EV_REWARDED}};
     struct kb_errmsg msg = {.text = ""};
@@ -133,11 +136,15 @@ static int judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *
     entry.ev.as.rewarded.decision = reward->decision;
     entry.ev.as.rewarded.arm = reward->arm;
     entry.ev.as.rewarded.reward = reward->reward;
+    entry.ev.as.rewarded.id = reward->id;
+    entry.ev.as.rewarded.event = reward->event;
+    entry.ev.as.rewarded.happened_at_ms = reward->happened_at_ms;
     rc = ld_batch_stage(t, &entry, &msg);
-    if (rc == KB_OK)
+    if (rc == KB_OK) {
         tell(result, 200, NULL);
-    else if ((rc == KB_ENOTFOUND || rc == LD_LOST) &&
-             kb_engine_decision_state(t->engine, reward->decision) == KB_DECISION_UNKNOWN)
+        ld_batch_remember(t, reward->id);
+    } else if ((rc == KB_ENOTFOUND || rc == LD_LOST) &&
+               kb_engine_decision_state(t->engine, reward->decision) == KB_DECISION_UNKNOWN)
         return judge_closed(t, reward, result); /* which may need no commit, in a turn whose disk has failed as well */
     else if (rc == LD_LOST)
         tell(result, 503, "the commit failed");
@@ -146,8 +153,15 @@ static int judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *
     return rc == KB_EBUSY ? KB_EBUSY : KB_OK;
 }
 
+static int judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward, struct ld_reward_result *result)
+{
+    if (reward->id != NULL && ld_reward_is_repeated(t, op, reward, result))
+        return KB_OK;
+    return reward->user != NULL ? ld_reward_judge_user(t, op, reward, result) : ld_reward_judge(t, op, reward, result);
+}
+
 /* A reward that depends on an event of the batch is judged again when that is applied. After the flush nothing is
- * staged that it could depend on. */
+ * staged that it could depend on. One that finds no decision is counted: nobody else will tell of it. */
 static void judge_item(struct ld_tenant *t, struct ld_op *op, size_t i)
 {
     const struct ld_reward *reward = &op->rewards[i];
@@ -160,6 +174,8 @@ static void judge_item(struct ld_tenant *t, struct ld_op *op, size_t i)
     }
     if (rc != KB_OK)
         tell(result, 503, "the tenant is busy with what this depends on");
+    if (result->status == 404 && result->type == LD_NO_DECISION)
+        atomic_fetch_add_explicit(&t->n_unknown_rewards, 1, memory_order_relaxed);
 }
 
 /* Items are judged one after the other against a state in which everything that they depend on is applied, so an
@@ -177,11 +193,12 @@ int ld_rewards_expand(struct ld_tenant *t, struct ld_op *op)
     return 0;
 }
 
-/* Items from n_safe on went with the batch; what only looked something up (404, duplicates) stays true. */
+/* Items from n_safe on went with the batch; what only looked something up (404, duplicates, what was learned before)
+ * stays true. */
 void ld_rewards_lose(struct ld_op *op)
 {
     for (size_t i = op->n_safe; i < op->n_done; i++)
-        if (op->results[i].status == 200 || op->results[i].status == 410)
+        if ((op->results[i].status == 200 && !op->results[i].is_repeated) || op->results[i].status == 410)
             tell(&op->results[i], 503, "the commit failed");
     op->n_safe = op->n_done;
 }
@@ -213,7 +230,7 @@ void ld_rewards_answer(struct ld_tenant *t, struct ld_op *op)
         ld_op_refuse_busy(op, op->is_array ? "the commit failed; nothing was recorded" : first->detail);
         return;
     }
-    if (!op->is_array && first->status != 200 && first->status != DUPLICATE) {
+    if (!op->is_array && first->status != 200 && first->status != LD_DUPLICATE) {
         if (first->type != LD_PROBLEM_OF_STATUS)
             ld_problem_set_as(ld_op_problem(op), first->type, "%s", first->detail);
         ld_problem_set(ld_op_problem(op), first->status, "%s", first->detail);
@@ -221,7 +238,6 @@ void ld_rewards_answer(struct ld_tenant *t, struct ld_op *op)
             ld_problem_add(ld_op_problem(op), first->pointer, "%s", first->detail);
         return;
     }
-    text = op->is_array ? ld_encode_rewards(op->results, op->n, &n)
-                        : ld_encode_reward(first->status == 200, first->status == DUPLICATE, &n);
+    text = op->is_array ? ld_encode_rewards(op->results, op->n, &n) : ld_encode_reward(first, &n);
     ld_op_reply_text(op, text, n);
 }

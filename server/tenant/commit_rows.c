@@ -40,6 +40,7 @@ void ld_row_index(struct ld_row *row, const struct kb_event *ev)
         break;
     case KB_EV_REWARDED:
         row->decision = ev->as.rewarded.decision;
+        row->user = ev->as.rewarded.id; /* 0005_reward_ids.sql */
         row->arm = ev->as.rewarded.arm;
         row->reward = ev->as.rewarded.reward;
         break;

@@ -103,7 +103,7 @@ static struct ld_tenant *tenant_new(const struct ld_world *world, const char *na
         return NULL;
     t->world = world;
     t->turn = (struct ld_turn){.tenant = t, .ops = &turns};
-    kb_ids_init(&t->batch.observed, ld_hash_key());
+    kb_ids_init(&t->batch.ids, ld_hash_key());
     atomic_init(&t->n_holders, 1);
     atomic_init(&t->next_expiry_ms, INT64_MAX);
     atomic_init(&t->next_look_ms, INT64_MAX);
@@ -430,6 +430,11 @@ void ld_tenant_weigh(struct ld_tenant *t)
                                 t->store_bytes + t->batch.cap * sizeof *t->batch.beside +
                                 t->batch.commit.cap * sizeof *t->batch.commit.event +
                                 t->batch.cap_rows * sizeof *t->batch.row);
+}
+
+uint64_t ld_tenant_unknown_rewards(const struct ld_tenant *t)
+{
+    return atomic_load_explicit(&t->n_unknown_rewards, memory_order_relaxed);
 }
 
 size_t ld_tenant_bytes(const struct ld_tenant *t)

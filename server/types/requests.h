@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "model/engine_read.h"
 #include "types/settings.h"
@@ -15,9 +16,13 @@ struct ld_select {
     bool is_explained, is_dry_run, is_deferred;
 };
 
+/* Of a decision, or of what a user was shown last: the other is NULL. */
 struct ld_reward {
-    const char *decision, *arm; /* arm may be NULL */
+    const char *decision, *user, *arm; /* arm may be NULL */
     double reward;
+    bool is_all;            /* of every decision that the user was shown and that is open */
+    const char *id, *event; /* NULL: none */
+    int64_t happened_at_ms; /* 0: not told */
 };
 
 /* The first line of a replay. */

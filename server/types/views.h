@@ -12,11 +12,17 @@
 #include "model/engine_read.h"
 #include "types/settings.h"
 
+#define LD_DUPLICATE 208 /* already reported: inside the program only, clients see a member that says so */
+
 struct ld_reward_result {
-    int status; /* 200 applied; 208 duplicate; else the problem's status */
+    int status; /* 200 applied; LD_DUPLICATE; else the problem's status */
     enum ld_problem_type type;
     const char *detail;
     const char *pointer; /* 400: the place in a reward of its own; NULL: none, or an array's */
+    /* Of a reward that named a user: the decisions that got it. NULL: it named one */
+    const char *const *decisions;
+    size_t n_decisions;
+    bool is_repeated; /* 200: it is in the log since an earlier request */
 };
 
 struct ld_log_view {

@@ -311,7 +311,9 @@ class Writer:
         decision = self.name("d")
         body = {"user": user, "decision": decision, **({"context": [0.5]} if config.get("context_dim") else {})}
         got = self.ask(tenant, "POST", "/select", body, [(("decided", decision), {"user": user})])
-        if got and self.rng.random() < 0.7:
+        if got and self.rng.random() < 0.4:
+            self.reward_ward(tenant, decision, {"user": user, "reward": self.mark(), "id": self.name("r")})
+        elif got and self.rng.random() < 0.5:
             item = {"decision": decision, "reward": self.mark()}
             mark, facts = reward_mark(item)
             self.ledgers[tenant].note(mark, DOUBT, self.number, owner=user)
@@ -319,6 +321,17 @@ class Writer:
                 self.ask(tenant, "POST", "/reward", item, [], expect=PATIENCE[tenant])
             else:
                 self.ask(tenant, "POST", "/reward", item, [(mark, {**facts, "owner": user})])
+
+    def reward_ward(self, tenant, decision, item):
+        """By user, and by an id under which it may be sent again, to a tenant that sums as well: the decision is the last one that
+        the ward was shown."""
+        ledger, is_patient = self.ledgers[tenant], tenant in PATIENCE
+        mark, facts = reward_mark({"decision": decision, **item})
+        ledger.note(mark, DOUBT, self.number, owner=item["user"])
+        got = self.ask(tenant, "POST", "/reward", item, [] if is_patient else [(mark, {**facts, "owner": item["user"]})],
+                       retry=lambda: self.reward_ward(tenant, decision, item), expect=(200, 404) if is_patient else (200,))
+        if got and not is_patient and json.loads(got[1]) != {"applied": True, "decisions": [decision]}:
+            self.surprises.append(f"{tenant}: {item}: {got[1]}, not {decision}")
 
     def erase(self, tenant):
         user = self.wards[tenant]

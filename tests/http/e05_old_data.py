@@ -63,7 +63,7 @@ def stats_in_words_of_today(then):
     """`rewards` has one meaning since decision 0054, of observations and of defaults as well: in all the sum over the arms."""
     n = sum(a["rewards"] for a in then["arms"])
     total = sum(a["rewards"] * a["mean_reward"] for a in then["arms"] if a["rewards"] > 0)
-    return {**then, "rewards": n, "mean_reward": total / n if n > 0 else None, "warnings": []}
+    return {**then, "rewards": n, "mean_reward": total / n if n > 0 else None, "warnings": [], "unknown": 0}
 
 
 def compare(client, recorded, is_folded):

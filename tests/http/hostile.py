@@ -234,7 +234,7 @@ FILES = {
     "behind-a-nul": (lambda p: renew(change(p, "UPDATE sqlite_schema SET sql = CAST(sql || char(0) || 'CHECK (x)' AS TEXT) WHERE name = 'pieces'")),
                      'table "pieces"'),
     "endless-schema": (endless_schema, "damaged"),
-    "an-older-version": (lambda p: change(p, "PRAGMA user_version = 3"), "version 3"),
+    "an-older-version": (lambda p: change(p, "PRAGMA user_version = 4"), "version 4"),
     # pages and the header
     "truncated": (lambda p: cut(p, p.stat().st_size // 2), "truncated"),
     "a-byte-short": (lambda p: cut(p, p.stat().st_size - 1), "truncated"),

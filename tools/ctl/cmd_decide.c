@@ -170,35 +170,48 @@ const struct lc_command lc_cmd_select = {
 
 /* --- reward ----------------------------------------------------------------------------------------- */
 
-/* Words: the decision's id and the value, which may be negative: "-0.5" is a word here (args.c). */
+/* Words: the decision's id, unless a user stands for it, and the value, which may be negative: "-0.5" is a word here
+ * (args.c). */
 static int run_reward(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    const char *arm = NULL, *file = NULL;
+    const char *arm = NULL, *file = NULL, *user = NULL, *id = NULL, *event = NULL;
+    bool is_all = false;
     struct lc_words w;
     struct lc_text body = {0};
     const struct lc_opt opts[] = {
         {"arm", LC_OPT_TEXT, &arm, "ID", "the slot of a slate"},
+        {"user", LC_OPT_TEXT, &user, "ID", "in place of DECISION: the open one that the user was shown last"},
+        {"all", LC_OPT_FLAG, &is_all, NULL, "with --user: every open one that was shown"},
+        {"id", LC_OPT_TEXT, &id, "ID", "an id of yours: sent again under it, the reward is learned once"},
+        {"event", LC_OPT_TEXT, &event, "NAME", "what has happened, for the log"},
         {"body", LC_OPT_TEXT, &file, "FILE", "the whole JSON body (an object, or an array of up to 1000)"},
     };
-    int rc = lc_args_parse(self, s, opts, 2, argc, argv, &w, 0, 2);
+    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof *opts, argc, argv, &w, 0, 2);
     if (rc != LC_GO)
         return rc;
     if (file != NULL)
         return send_file(s, "/reward", LC_JSON_TYPE, file);
-    if (w.n != 2 || !lc_is_number(w.word[1]))
+    const size_t n = user != NULL ? 1 : 2;
+    if (w.n != n || !lc_is_number(w.word[n - 1]))
         return lc_usage(self);
     lc_text_puts(&body, "{");
-    lc_put_text(&body, "decision", w.word[0]);
-    lc_put_number(&body, "reward", strtod(w.word[1], NULL));
+    lc_put_text(&body, "decision", user != NULL ? NULL : w.word[0]);
+    lc_put_text(&body, "user", user);
+    lc_put_number(&body, "reward", strtod(w.word[n - 1], NULL));
     lc_put_text(&body, "arm", arm);
+    if (is_all)
+        lc_text_puts(&body, ",\"all\":true");
+    lc_put_text(&body, "id", id);
+    lc_put_text(&body, "event", event);
     return finish(s, "/reward", &body, 0);
 }
 
 const struct lc_command lc_cmd_reward = {
     .name = "reward",
-    .synopsis = "reward DECISION VALUE [--arm ID] | reward --body FILE",
+    .synopsis = "reward DECISION VALUE [options] | reward --user ID VALUE [options] | reward --body FILE",
     .about = "what a decision has earned",
-    .text = "  laplacectl reward 01JD0000000000000000000000 1.0\n",
+    .text = "  laplacectl reward 01JD0000000000000000000000 1.0\n"
+            "  laplacectl reward --user u42 1.0 --event checkout --id order-7731\n",
     .run = run_reward,
 };
 

@@ -106,10 +106,10 @@ START_TEST(rewards_are_answered_in_place)
                            "{\"applied\":false,\"type\":\"/problems/reward-window-passed\",\"status\":410,"
                            "\"detail\":\"Gone\"}]");
     free(text);
-    text = ld_encode_reward(true, false, &n);
+    text = ld_encode_reward(&results[0], &n);
     ck_assert_str_eq(text, "{\"applied\":true}");
     free(text);
-    text = ld_encode_reward(false, true, &n);
+    text = ld_encode_reward(&results[1], &n);
     ck_assert_str_eq(text, "{\"applied\":false,\"duplicate\":true}");
     free(text);
 }
@@ -275,7 +275,7 @@ START_TEST(statistics_average_what_was_learned)
     static const struct ld_arm_stats in_window[] = {{"a1", 4, 2, 3}, {"a2", 1, 0, 0}};
     struct ld_window_stats w = {60, 5, 2, 3, in_window, 2};
     size_t n;
-    json_t *v = parsed(ld_encode_stats(town.live, &w, &n), &n);
+    json_t *v = parsed(ld_encode_stats(town.live, &w, 0, &n), &n);
     const json_t *window = json_object_get(v, "window"), *arms = json_object_get(v, "arms");
     ck_assert(number_at(v, "decisions") == 0 && number_at(v, "observations") == 3);
     ck_assert_double_eq_tol(number_at(v, "mean_reward"), 0.5, 1e-15);

@@ -1,5 +1,5 @@
-/* Open decisions beside a plain list of them: random comings and goings, deadlines, what has expired, tables that grow,
- * and what is saved. */
+/* Open decisions beside a plain list of them: random comings and goings, deadlines, what has expired, what each user
+ * was shown, tables that grow, and what is saved. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,14 @@
 #define N_STEPS 4000u
 #define MOST 1500u
 #define DIM 3u
+#define N_USERS 37u
 
 struct oracle {
     char id[MOST][24];
     int64_t at_ms[MOST];
+    uint32_t user[MOST];
+    uint64_t shown[MOST]; /* 0: it was not yet */
+    uint64_t n_shown;
     size_t n, n_made;
 };
 
@@ -38,13 +42,27 @@ static void enter(struct kb_pending *p, struct oracle *o, int kind)
     struct kb_pending_entry *entry = kb_pending_entry_new(id, n_slots, DIM);
     ck_assert_ptr_nonnull(entry);
     entry->expires_at_ms = o->at_ms[o->n] = deadline_of(kind, o->n_made);
-    entry->user = (uint32_t)o->n_made;
+    entry->user = o->user[o->n] = (uint32_t)draw(17 * o->n_made, N_USERS);
+    entry->is_deferred = draw(19 * o->n_made, 3) == 0;
+    o->shown[o->n] = entry->is_deferred ? 0 : ++o->n_shown;
     for (size_t k = 0; k < n_slots; k++)
         entry->slot[k].reward = entry->x[k * DIM] = (double)draw(7 * o->n_made + k, 100) / 7;
-    ck_assert_int_eq(kb_pending_reserve(p, 1), KB_OK);
+    ck_assert_int_eq(kb_pending_reserve(p, 1, (size_t)entry->user + 1), KB_OK);
     kb_pending_insert(p, entry);
     o->n++;
     o->n_made++;
+}
+
+static void activate(struct kb_pending *p, struct oracle *o, size_t i)
+{
+    struct kb_pending_entry *entry = kb_pending_find(p, o->id[i]);
+
+    if (o->shown[i] > 0)
+        return;
+    entry->is_deferred = false;
+    kb_pending_show(p, entry);
+    kb_pending_changed(p, entry);
+    o->shown[i] = ++o->n_shown;
 }
 
 static void leave(struct kb_pending *p, struct oracle *o, size_t i)
@@ -58,6 +76,8 @@ static void leave(struct kb_pending *p, struct oracle *o, size_t i)
     o->n--;
     memcpy(o->id[i], o->id[o->n], sizeof o->id[0]);
     o->at_ms[i] = o->at_ms[o->n];
+    o->user[i] = o->user[o->n];
+    o->shown[i] = o->shown[o->n];
 }
 
 static size_t index_of(const struct oracle *o, const char *id)
@@ -93,6 +113,32 @@ static void compare_expired(const struct kb_pending *p, const struct oracle *o, 
     }
 }
 
+/* From the one shown last on each is the latest of those before the last one named, and none is left over. */
+static void compare_shown(const struct kb_pending *p, const struct oracle *o)
+{
+    for (uint32_t user = 0; user < N_USERS + 2; user++) {
+        const struct kb_pending_entry *entry = kb_pending_newest(p, user), *newer = NULL;
+
+        for (uint64_t before = UINT64_MAX, latest = 1; latest > 0; before = latest) {
+            const char *id = NULL;
+
+            latest = 0;
+            for (size_t i = 0; i < o->n; i++)
+                if (o->user[i] == user && o->shown[i] < before && o->shown[i] > latest) {
+                    latest = o->shown[i];
+                    id = o->id[i];
+                }
+            ck_assert_int_eq(entry != NULL, id != NULL);
+            if (id == NULL)
+                break;
+            ck_assert_str_eq(entry->id, id);
+            ck_assert_ptr_eq(entry->newer, newer);
+            newer = entry;
+            entry = entry->older;
+        }
+    }
+}
+
 static void compare(const struct kb_pending *p, const struct oracle *o)
 {
     int64_t next = INT64_MAX;
@@ -117,12 +163,14 @@ static void compare_saved(const struct kb_pending *p, const struct oracle *o)
     kb_writer_init(&w);
     kb_pending_save(p, DIM, &w);
     ck_assert_int_eq(w.rc, KB_OK);
-    ck_assert_uint_le(w.n, sizeof(uint64_t) + p->bytes); /* what it reserved */
+    ck_assert_uint_le(w.n, 2 * sizeof(uint64_t) + p->bytes); /* what it reserved */
     kb_reader_init(&r, w.data, w.n);
-    ck_assert_int_eq(kb_pending_load(&loaded, DIM, &r), KB_OK);
+    ck_assert_int_eq(kb_pending_load(&loaded, DIM, N_USERS, &r), KB_OK);
     ck_assert_uint_eq(kb_pending_digest(&loaded, 1), kb_pending_digest(p, 1));
     ck_assert_uint_eq(loaded.bytes, p->bytes);
     compare(&loaded, o);
+    compare_shown(&loaded, o);
+    ck_assert_uint_eq(loaded.n_shown, p->n_shown);
     kb_pending_close(&loaded);
     kb_writer_close(&w);
 }
@@ -133,6 +181,7 @@ START_TEST(comings_and_goings_equal_a_plain_list)
     struct kb_pending p;
 
     o.n = o.n_made = 0;
+    o.n_shown = 0;
     kb_pending_init(&p, kbt_key);
     compare(&p, &o);
     for (uint64_t step = 0; step < N_STEPS; step++) {
@@ -142,8 +191,12 @@ START_TEST(comings_and_goings_equal_a_plain_list)
             enter(&p, &o, _i);
         else
             leave(&p, &o, draw(13 * step, o.n));
+        if (o.n > 0)
+            activate(&p, &o, draw(23 * step, o.n));
         if (step % 50 == 0)
             compare(&p, &o);
+        if (step % 100 == 0)
+            compare_shown(&p, &o);
         if (step % 500 == 0)
             compare_saved(&p, &o);
     }
