@@ -55,6 +55,12 @@ struct kb_ev_slot {
     const double *features; /* arm_dim values or NULL when arm_dim is 0 */
 };
 
+/* A candidate with the propensity of being drawn. */
+struct kb_ev_odds {
+    const char *arm;
+    double propensity;
+};
+
 /* A dictionary point: the log sequence number that first taught it, and its inclusion probability. */
 struct kb_ev_atom {
     uint64_t event;
@@ -160,6 +166,7 @@ struct kb_ev_summary {
 };
 
 #define KB_MAX_SLOTS 16u
+#define KB_MOST_ODDS 64u /* of a decision; of more candidates none are told */
 #define KB_MAX_LEVEL 16u /* of a decision under a rule that learns by levels (elimination.h) */
 
 struct kb_event {
@@ -202,6 +209,10 @@ struct kb_event {
              * it: not known. */
             const struct kb_ev_slot *among;
             size_t n_among;
+            /* For experiments; not used by the model. All that could be drawn, the arm drawn among them; NULL: not
+             * told. */
+            const struct kb_ev_odds *odds;
+            size_t n_odds;
         } decided;
         struct {
             const char *decision;

@@ -56,6 +56,7 @@ static const struct ld_rule any = {.lo = 0, .hi = INFINITY}, real = {.lo = -INFI
                             level_or_none = {.lo = 0, .hi = KB_MAX_LEVEL}, word = {.lo = 1, .hi = 32},
                             dropped_text = {.lo = 1, .hi = LD_MAX_DROPPED},
                             up_to_most_tunings = {.lo = 0, .hi = KB_MOST_TUNINGS},
+                            up_to_most_odds = {.lo = 1, .hi = KB_MOST_ODDS},
                             one_slot_or_more = {.lo = 1, .hi = KB_MAX_SLOTS},
                             two_slots_or_more = {.lo = 2, .hi = KB_MAX_SLOTS},
                             other_components = {.lo = KB_N_MIXTURE - 1, .hi = KB_N_MIXTURE - 1};
@@ -138,6 +139,34 @@ static const struct ld_list slate = {LD_ROWS(slot_rows), sizeof(struct kb_ev_slo
 /* An id for each candidate, or with its features where they were given inline. */
 static const struct ld_list among = {LD_ROWS(candidate_rows), sizeof(struct kb_ev_slot), LD_LIST_SHORT, NULL};
 
+/* [arm, propensity] of what could be drawn. */
+static void read_odds(struct ld_in *in, const struct ld_value *v, struct kb_ev_odds *out)
+{
+    if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != 2) {
+        ld_in_fault(in, NULL, "expected [arm, propensity]");
+        return;
+    }
+    out->arm = ld_in_text(in, ld_item_of(v, 0), &ld_id_rule);
+    (void)ld_in_real(in, ld_item_of(v, 1), &probability, &out->propensity);
+}
+
+static const void *read_all_odds(struct ld_in *in, const struct ld_value *v, size_t *n)
+{
+    struct kb_ev_odds *odds = ld_in_alloc(in, ld_n_items(v), sizeof *odds);
+    for (; odds != NULL && *n < ld_n_items(v); (*n)++) {
+        const size_t here = ld_in_item(in, v, *n);
+        read_odds(in, ld_item_of(v, *n), &odds[*n]);
+        ld_in_leave(in, here);
+    }
+    return odds;
+}
+
+static const struct ld_row odds_rows[] = {
+    ID("arm", 0, offsetof(struct kb_ev_odds, arm)),
+    PROBABILITY("propensity", 0, offsetof(struct kb_ev_odds, propensity)),
+};
+static const struct ld_list odds = {LD_ROWS(odds_rows), sizeof(struct kb_ev_odds), LD_LIST_TUPLES, read_all_odds};
+
 /* Propensity and mean are those of slot 0 at the time, and kept as told: a fold does not decide again, and could not,
  * since the kernels of another machine round otherwise. Offline estimators need nothing else from the model. */
 static const struct ld_row decided[] = {
@@ -156,6 +185,7 @@ static const struct ld_row decided[] = {
     NUMBER("level", OPTIONAL, EV(decided.level), &level),
     SHORT_LIST("slate", OPTIONAL, AT(slate), AT(n_slate), &slate, &two_slots_or_more),
     LIST("among", OPTIONAL, EV(decided.among), EV(decided.n_among), &among),
+    SHORT_LIST("odds", OPTIONAL, EV(decided.odds), EV(decided.n_odds), &odds, &up_to_most_odds),
 };
 
 static void open_decided(struct line *l)

@@ -32,6 +32,7 @@ static const struct {
     {"/guardrail/min_decisions", LD_SIZE, AT(guardrail.min_decisions)},
     {"/promotion/challenger", LD_NAME_OR_NULL, AT(promotion.challenger)},
     {"/promotion/reason", LD_CHOICE, AT(promotion.reason)},
+    {"/experiment", LD_EXPERIMENT, AT(experiment)},
 };
 
 static const enum ld_field_kind kinds[] = {

@@ -30,7 +30,8 @@ enum ld_field_kind {
     LD_AGE_OR_NULL,    /* seconds <-> int64_t milliseconds, or null (0) */
     LD_NAME_OR_NULL,   /* char[LD_CHALLENGER_NAME_BYTES], or null ("") */
     LD_CHALLENGERS,    /* objects by their names; read behind all others, on whose values they rest */
-    LD_ROUTING         /* an object of its own (json_routing.c) */
+    LD_ROUTING,        /* an object of its own (json_routing.c) */
+    LD_EXPERIMENT      /* likewise (json_experiment.c), or null */
 };
 
 /* A field by the rule of the schema that judges it, and where it is in struct ld_settings. */

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "json/json_experiment.h"
 #include "json/json_fields.h"
 #include "json/json_routing.h"
 #include "json/json_util.h"
@@ -126,12 +127,18 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_ROUTING:
         ld_text_routing(t, at);
         break;
+    case LD_EXPERIMENT:
+        ld_text_experiment_settings(t, at);
+        break;
     }
 }
 
 /* A group of fields that nobody reads and nobody has set, and that is younger than much that was written without it. */
-static bool is_silent(const struct ld_field *group, const struct kb_spec *spec)
+static bool is_silent(const struct ld_field *group, const struct ld_settings *s)
 {
+    const struct kb_spec *spec = &s->spec;
+    if (group->kind == LD_EXPERIMENT)
+        return !s->experiment.is_on;
     if (group->kind != LD_GROUP || strcmp(group->rule->key, "prior") != 0)
         return false;
     for (size_t i = 0; i < kb_n_fields; i++)
@@ -146,7 +153,7 @@ static void write_members(struct ld_text *t, const char *group, const struct ld_
     ld_text_lit(t, "{");
     for (size_t i = 0; i < rules->n; i++) {
         const struct ld_field f = ld_field_find(group, &rules->rule[i]);
-        if ((is_in_force && group[0] == '\0' && f.kind != LD_GROUP) || is_silent(&f, &s->spec))
+        if ((is_in_force && group[0] == '\0' && f.kind != LD_GROUP) || is_silent(&f, s))
             continue;
         ld_text_key(t, f.rule->key);
         write_value(t, &f, s, is_in_force);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json/json_experiment.h"
 #include "json/json_fields.h"
 #include "json/json_routing.h"
 #include "base/names.h"
@@ -166,6 +167,9 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
         break;
     case LD_ROUTING:
         ld_in_routing(in, v, at);
+        break;
+    case LD_EXPERIMENT:
+        ld_in_experiment(in, v, at);
         break;
     case LD_GROUP:
         read_group(in, rule->key, v, out);

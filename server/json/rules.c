@@ -165,7 +165,8 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "log_candidates"},
     {.key = "guardrail"},
     {.key = "promotion"},
-}, 24};
+    {.key = "experiment"},
+}, 25};
 
 const struct ld_rules ld_challenger_rules = {(const struct ld_rule[]){
     {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-kors", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
@@ -186,6 +187,15 @@ const struct ld_rules ld_guardrail_rules = {(const struct ld_rule[]){
     {.key = "level", .lo = 0.5, .hi = 1, .is_hi_open = true},
     {.key = "min_decisions", .lo = 100, .hi = 1000000000},
 }, 3};
+
+const struct ld_rules ld_experiment_rules = {(const struct ld_rule[]){
+    {.key = "baseline", .lo = 1, .hi = 256},
+    {.key = "difference", .lo = 0, .hi = 1e+30, .is_required = true, .is_lo_open = true},
+    {.key = "level", .lo = 1e-06, .hi = 0.5},
+    {.key = "traffic_level", .lo = 1e-06, .hi = 0.5},
+    {.key = "range", .lo = 2, .hi = 2},
+}, 5};
+const struct ld_rule ld_range_end_rule = {.lo = -1e+30, .hi = 1e+30, .is_magnitude = true};
 
 const struct ld_rules ld_promotion_rules = {(const struct ld_rule[]){
     {.key = "challenger"},

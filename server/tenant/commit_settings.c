@@ -30,7 +30,8 @@ static bool same_settings(const struct ld_settings *a, const struct ld_settings 
 {
     return a->is_relaxed == b->is_relaxed && a->keep_events == b->keep_events && a->keep_age_ms == b->keep_age_ms &&
            strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
-           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT) && same_challengers(a, b);
+           kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT) && same_challengers(a, b) &&
+           ld_experiment_is_same(&a->experiment, &b->experiment);
 }
 
 /* Dimensions are part of every vector in the log: they may move only while there is none. Before the first

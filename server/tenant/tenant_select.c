@@ -86,6 +86,27 @@ static enum kb_err copy_among(struct ld_tenant *t, const struct kb_query *q, con
     return among != NULL ? KB_OK : KB_ENOMEM;
 }
 
+/* What could be drawn, for an experiment. Nothing was drawn for an arm that sticks, or from a tenant that is stopped.
+ */
+static enum kb_err copy_odds(const struct kb_decision *d, struct ld_op *op)
+{
+    if (d->route == KB_ROUTE_STICKY || d->route == KB_ROUTE_STOPPED || d->n > KB_MOST_ODDS)
+        return KB_OK;
+    struct kb_ev_odds *odds = ld_doc_alloc(op->doc, d->n, sizeof *odds);
+    size_t n = 0;
+    for (size_t i = 0; odds != NULL && i < d->n; i++) {
+        if (!(d->propensity[i] > 0))
+            continue;
+        odds[n].arm = copy(op->doc, d->arm[i], strlen(d->arm[i]) + 1);
+        odds[n].propensity = d->propensity[i];
+        if (odds[n++].arm == NULL)
+            return KB_ENOMEM;
+    }
+    op->event.as.decided.odds = odds;
+    op->event.as.decided.n_odds = n;
+    return odds != NULL ? KB_OK : KB_ENOMEM;
+}
+
 /* The event of a decision with the slots put before the user: the arm drawn, and of a slate those that follow it.
  * User and context stay borrowed: they are the request's own, in the same document. seq and time are the writer's to
  * give; the window for the reward begins now. */
@@ -118,6 +139,8 @@ static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, c
     ev->as.decided.is_deferred = q->is_deferred;
     ev->as.decided.level = d->level;
     op->arms_epoch = t->arms_epoch;
+    if (t->settings.experiment.is_on && copy_odds(d, op) != KB_OK)
+        return KB_ENOMEM;
     return ld_settings_log_candidates(&t->settings) ? copy_among(t, &q->query, d, op) : KB_OK;
 }
 

@@ -23,6 +23,14 @@ bool ld_settings_log_candidates(const struct ld_settings *s)
     return s->is_logging_candidates || s->n_challengers > 0;
 }
 
+bool ld_experiment_is_same(const struct ld_experiment_settings *a, const struct ld_experiment_settings *b)
+{
+    if (!a->is_on || !b->is_on)
+        return a->is_on == b->is_on;
+    return strcmp(a->baseline, b->baseline) == 0 && a->difference == b->difference && a->level == b->level &&
+           a->traffic_level == b->traffic_level && a->low == b->low && a->high == b->high;
+}
+
 bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b)
 {
     struct kb_spec other = b->spec;

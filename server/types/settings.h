@@ -27,6 +27,15 @@ enum ld_promotion_reason {
     LD_PROMOTED_N
 };
 
+/* What is compared, and by when it is enough (book/experiment.h). Rewards are clipped to low..high. */
+struct ld_experiment_settings {
+    bool is_on;                         /* else nothing else of it is read */
+    char baseline[KB_ID_MAX_BYTES + 1]; /* "": the first arm of the catalogue */
+    double difference;                  /* the smallest that matters, > 0, in units of a reward */
+    double level, traffic_level;        /* chances of a wrong sentence and of a false alarm, 1e-6..0.5 */
+    double low, high;
+};
+
 /* The configuration with what only the server uses. */
 struct ld_settings {
     struct kb_spec spec;
@@ -45,6 +54,7 @@ struct ld_settings {
         char challenger[LD_CHALLENGER_NAME_BYTES]; /* that was promoted last; "": none */
         enum ld_promotion_reason reason;
     } promotion;
+    struct ld_experiment_settings experiment;
 };
 /* What a configuration has that says nothing, but for its spec. */
 void ld_settings_init(struct ld_settings *s);
@@ -52,6 +62,8 @@ void ld_settings_init(struct ld_settings *s);
 struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name);
 /* Whether decisions tell what they were made among. */
 bool ld_settings_log_candidates(const struct ld_settings *s);
+
+bool ld_experiment_is_same(const struct ld_experiment_settings *a, const struct ld_experiment_settings *b);
 
 /* By name and values. */
 bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct ld_challenger_settings *b);

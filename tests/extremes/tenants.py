@@ -74,5 +74,7 @@ def configuration(rng, dims, temper, traffic):
     if rng.random() < 0.2:
         c["log_candidates"] = True
     if rng.random() < 0.2:
+        c["experiment"] = rng.choice(({"difference": 5e-324}, {"difference": 1e30, "range": [-1e30, 1e30]}, {"difference": 0.5, "level": 1e-6, "traffic_level": 0.5}))
+    if rng.random() < 0.2:
         c["routing"] = {"holdout": {"share": rng.choice((0, 5e-324, 0.5, 1)), "baseline": {"arm": "a0"}}, "sticky": rng.choice((None, {"ttl_s": 0.001}, {"ttl_s": 316224000}))}
     return c

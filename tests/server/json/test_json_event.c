@@ -61,6 +61,7 @@ static const double *any_vector(struct dice *d, double *room, size_t n)
 struct room {
     double x[64];
     struct kb_ev_slot slots[KB_MAX_SLOTS];
+    struct kb_ev_odds odds[KB_MOST_ODDS];
     struct kb_ev_edge edges[4];
     struct kb_ev_arm arms[3];
     struct kb_ev_atom atoms[3];
@@ -145,6 +146,10 @@ static void make_decided(struct dice *d, struct room *r, struct kb_event *ev)
     ev->as.decided.expires_at_ms = (int64_t)(roll(d) % 253402300800000u);
     ev->as.decided.is_deferred = roll(d) % 2;
     ev->as.decided.level = (uint32_t)(roll(d) % (KB_MAX_LEVEL + 1));
+    ev->as.decided.n_odds = roll(d) % 2 * (roll(d) % (KB_MOST_ODDS + 1));
+    for (size_t i = 0; i < ev->as.decided.n_odds; i++)
+        r->odds[i] = (struct kb_ev_odds){any_id(d), any_probability(d)};
+    ev->as.decided.odds = ev->as.decided.n_odds > 0 ? r->odds : NULL;
 }
 
 static void make_dictionary(struct dice *d, struct room *r, struct kb_event *ev)
@@ -378,6 +383,10 @@ static bool same_decided(const struct kb_event *a, const struct kb_event *b)
                    a->as.decided.level == b->as.decided.level;
     for (size_t i = 0; is_same && i < a->as.decided.n_slots; i++)
         is_same = same_slot(&a->as.decided.slots[i], &b->as.decided.slots[i]);
+    is_same = is_same && a->as.decided.n_odds == b->as.decided.n_odds;
+    for (size_t i = 0; is_same && i < a->as.decided.n_odds; i++)
+        is_same = same_text(a->as.decided.odds[i].arm, b->as.decided.odds[i].arm) &&
+                  same_double(a->as.decided.odds[i].propensity, b->as.decided.odds[i].propensity);
     return is_same;
 }
 

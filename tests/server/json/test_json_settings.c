@@ -211,6 +211,14 @@ static const struct {
     {"{\"arm_kernel\":{\"type\":\"rbf\"}}", 422, "/arm_kernel/type"},
     {"{\"context_kernel\":{\"type\":\"linear\"}}", 422, "/context_kernel/type"},
     {"{\"arm_dim\":2,\"arm_kernel\":{\"type\":\"linear\",\"lengthscale\":\"median\"}}", 422, "/arm_kernel/lengthscale"},
+    {"{\"experiment\":{}}", 400, "/experiment/difference"},
+    {"{\"experiment\":{\"difference\":0,\"level\":0.6,\"traffic_level\":0,\"baseline\":\"\"}}", 400,
+     "/experiment/difference /experiment/level /experiment/traffic_level /experiment/baseline"},
+    {"{\"experiment\":{\"difference\":0.1,\"range\":[0]}}", 400, "/experiment/range"},
+    {"{\"experiment\":{\"difference\":0.1,\"range\":[0,\"1\"]}}", 400, "/experiment/range/1"},
+    {"{\"experiment\":{\"difference\":0.1,\"range\":[1,1]}}", 400, "/experiment/range"},
+    {"{\"experiment\":{\"difference\":2.5,\"range\":[-1,1]}}", 400, "/experiment/difference"},
+    {"{\"experiment\":true}", 400, "/experiment"},
 };
 
 START_TEST(wrong_configurations_are_refused_by_pointer)
@@ -279,6 +287,27 @@ START_TEST(the_prior_of_arms_is_written_where_it_is_read)
 }
 END_TEST
 
+/* In full where there is one, and not at all where there is none. */
+START_TEST(an_experiment_reads_back_from_its_full_form)
+{
+    struct ld_settings s = settings_of("{\"experiment\":{\"difference\":0.25,\"baseline\":\"a\",\"range\":[-1,3]}}"),
+                       back;
+    struct ld_problem p;
+    size_t n;
+    char *text = ld_encode_settings(&s, &n);
+    ck_assert_ptr_nonnull(strstr(text, "\"experiment\":{\"baseline\":\"a\",\"difference\":0.25,\"level\":0.05,"
+                                       "\"traffic_level\":0.01,\"range\":[-1,3]}"));
+    ck_assert_int_eq(decode(text, &back, &p), 0);
+    ck_assert(ld_experiment_is_same(&s.experiment, &back.experiment) && back.experiment.is_on);
+    free(text);
+    s = settings_of("{\"experiment\":null}");
+    ck_assert(!s.experiment.is_on);
+    text = ld_encode_settings(&s, &n);
+    ck_assert_ptr_null(strstr(text, "experiment"));
+    free(text);
+}
+END_TEST
+
 /* What is in force is shown in numbers where the configuration says "median". */
 START_TEST(parameters_in_force_show_the_lengthscale)
 {
@@ -321,6 +350,7 @@ int main(void)
     tcase_add_loop_test(tc, wrong_configurations_are_refused_by_pointer, 0, sizeof refused / sizeof *refused);
     tcase_add_test(tc, the_written_form_has_every_field_of_the_contract);
     tcase_add_test(tc, the_prior_of_arms_is_written_where_it_is_read);
+    tcase_add_test(tc, an_experiment_reads_back_from_its_full_form);
     tcase_add_test(tc, parameters_in_force_show_the_lengthscale);
     suite_add_tcase(s, tc);
     return kbt_run_suite(s);

@@ -1,0 +1,85 @@
+/* Experiments in JSON: see json_experiment.h. Read by the rules of schema/ (rules.h), in bodies and log lines alike. */
+#include "json/json_experiment.h"
+
+#include <string.h>
+
+static void read_baseline(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, char *out)
+{
+    const char *id = ld_is(v, LD_V_NULL) ? "" : ld_in_text(in, v, rule);
+
+    if (id != NULL && strlen(id) <= KB_ID_MAX_BYTES)
+        strcpy(out, id);
+}
+
+static void read_range(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule,
+                       struct ld_experiment_settings *out)
+{
+    double *ends[] = {&out->low, &out->high};
+
+    if (!ld_in_list(in, v, rule))
+        return;
+    for (size_t i = 0; i < 2; i++) {
+        const size_t here = ld_in_item(in, v, i);
+        (void)ld_in_real(in, ld_item_of(v, i), &ld_range_end_rule, ends[i]);
+        ld_in_leave(in, here);
+    }
+}
+
+static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    struct ld_experiment_settings *out = arg;
+    const struct ld_rule *rule = &ld_experiment_rules.rule[i];
+
+    switch (i) {
+    case LD_EXPERIMENT_BASELINE:
+        read_baseline(in, v, rule, out->baseline);
+        break;
+    case LD_EXPERIMENT_DIFFERENCE:
+        (void)ld_in_real(in, v, rule, &out->difference);
+        break;
+    case LD_EXPERIMENT_LEVEL:
+        (void)ld_in_real(in, v, rule, &out->level);
+        break;
+    case LD_EXPERIMENT_TRAFFIC_LEVEL:
+        (void)ld_in_real(in, v, rule, &out->traffic_level);
+        break;
+    default:
+        read_range(in, v, rule, out);
+        break;
+    }
+}
+
+/* Ends in the wrong order, and a difference that no two means can have, are faults of their own. */
+void ld_in_experiment(struct ld_in *in, const struct ld_value *v, struct ld_experiment_settings *out)
+{
+    *out = (struct ld_experiment_settings){.level = 0.05, .traffic_level = 0.01, .low = 0, .high = 1};
+    if (ld_is(v, LD_V_NULL))
+        return;
+    if (!ld_in_members(in, v, &ld_experiment_rules, read_member, out) || ld_in_done(in) != 0)
+        return;
+    out->is_on = true;
+    if (!(out->low < out->high))
+        ld_in_fault(in, "range", "expected [low, high] with low below high");
+    else if (out->difference > out->high - out->low)
+        ld_in_fault(in, "difference", "expected at most %g, the width of range", out->high - out->low);
+}
+
+void ld_text_experiment_settings(struct ld_text *t, const struct ld_experiment_settings *e)
+{
+    ld_text_lit(t, "{");
+    ld_text_key(t, "baseline");
+    if (e->baseline[0] == '\0')
+        ld_text_lit(t, "null");
+    else
+        ld_text_string(t, e->baseline);
+    ld_text_put_number(t, "difference", e->difference);
+    ld_text_put_number(t, "level", e->level);
+    ld_text_put_number(t, "traffic_level", e->traffic_level);
+    ld_text_key(t, "range");
+    ld_text_lit(t, "[");
+    ld_text_item(t);
+    ld_text_number(t, e->low);
+    ld_text_item(t);
+    ld_text_number(t, e->high);
+    ld_text_lit(t, "]}");
+}

@@ -1,0 +1,13 @@
+/* Experiments in JSON: the member `experiment` of a configuration, and the answer of GET /tenants/{t}/experiment.
+ * Private to server/json/json_*.c but for the answer, which json_out.h declares. */
+#ifndef LD_JSON_EXPERIMENT_H
+#define LD_JSON_EXPERIMENT_H
+
+#include "json/json_util.h"
+
+/* At the place in hand; null: there is none. */
+void ld_in_experiment(struct ld_in *in, const struct ld_value *v, struct ld_experiment_settings *out);
+/* Of one that is on. */
+void ld_text_experiment_settings(struct ld_text *t, const struct ld_experiment_settings *e);
+
+#endif
