@@ -324,6 +324,19 @@ static enum kb_err check_guardrail(struct ld_settings *settings, struct kb_errms
     return kb_fail(KB_EUNSUPPORTED, msg, "/guardrail/baseline", "there is no challenger of that name");
 }
 
+/* Ends in the wrong order, and a difference that no two means can have. */
+static enum kb_err check_experiment(const struct ld_experiment_settings *e, struct kb_errmsg *msg)
+{
+    if (!e->is_on)
+        return KB_OK;
+    if (!(e->low < e->high))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/experiment/range", "expected [low, high] with low below high");
+    if (e->difference > e->high - e->low)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/experiment/difference", "expected at most %g, the width of the range",
+                       e->high - e->low);
+    return KB_OK;
+}
+
 static enum kb_err check_spec(const struct ld_in *in, const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     const enum kb_err rc = kb_spec_check(spec, msg);
@@ -379,6 +392,8 @@ void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settin
         rc = check_retention(out, &msg);
     if (rc == KB_OK)
         rc = check_guardrail(out, &msg);
+    if (rc == KB_OK)
+        rc = check_experiment(&out->experiment, &msg);
     if (rc != KB_OK)
         refuse(in, rc, &msg);
     else

@@ -216,8 +216,8 @@ static const struct {
      "/experiment/difference /experiment/level /experiment/traffic_level /experiment/baseline"},
     {"{\"experiment\":{\"difference\":0.1,\"range\":[0]}}", 400, "/experiment/range"},
     {"{\"experiment\":{\"difference\":0.1,\"range\":[0,\"1\"]}}", 400, "/experiment/range/1"},
-    {"{\"experiment\":{\"difference\":0.1,\"range\":[1,1]}}", 400, "/experiment/range"},
-    {"{\"experiment\":{\"difference\":2.5,\"range\":[-1,1]}}", 400, "/experiment/difference"},
+    {"{\"experiment\":{\"difference\":0.1,\"range\":[1,1]}}", 422, "/experiment/range"},
+    {"{\"experiment\":{\"difference\":2.5,\"range\":[-1,1]}}", 422, "/experiment/difference"},
     {"{\"experiment\":true}", 400, "/experiment"},
 };
 
