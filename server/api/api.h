@@ -10,6 +10,7 @@ bool api_tenant_put(struct ld_call *c, struct ld_reply *out);
 bool api_tenant_get(struct ld_call *c, struct ld_reply *out);
 bool api_tenant_delete(struct ld_call *c, struct ld_reply *out);
 bool api_tenant_repair(struct ld_call *c, struct ld_reply *out);
+bool api_experiment_get(struct ld_call *c, struct ld_reply *out);
 bool api_challengers_get(struct ld_call *c, struct ld_reply *out);
 bool api_graph_put(struct ld_call *c, struct ld_reply *out);
 bool api_graph_patch(struct ld_call *c, struct ld_reply *out);
@@ -36,6 +37,9 @@ bool api_problems(struct ld_call *c, struct ld_reply *out);
 bool api_problem(struct ld_call *c, struct ld_reply *out);
 bool api_front(struct ld_call *c, struct ld_reply *out);
 bool api_favicon(struct ld_call *c, struct ld_reply *out);
+
+/* Whether its experiment has found that the traffic does not match; false also while its book is behind. */
+bool ld_traffic_is_void(struct ld_tenant *t);
 
 /* From op->doc into the op; and the tenant pays, where its route does not say what for. False with *p. */
 bool fill_rewards(struct ld_call *c, struct ld_op *op, struct ld_problem *p);

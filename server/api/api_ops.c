@@ -54,6 +54,7 @@ bool api_stats(struct ld_call *c, struct ld_reply *out)
         return true;
     }
     window.seconds = (int64_t)seconds;
+    window.is_traffic_void = ld_traffic_is_void(c->tenant);
     out->text = ld_encode_stats(ld_tenant_read_lock(c->tenant, &settings), &window,
                                 ld_tenant_unknown_rewards(c->tenant), &out->n);
     ld_tenant_read_unlock(c->tenant);

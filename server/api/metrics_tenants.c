@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "task/challenger.h"
+#include "api/api.h"
 #include "api/metrics_text.h"
 #include "tenants/registry.h"
 
@@ -19,6 +20,7 @@ struct sample {
     double decided, rewarded, observed, expired, late, unknown;
     double pending, learned, support, bytes, depth;
     double is_one_sided;
+    double is_traffic_void;
     double is_failing;
     double file_bytes, log_events;
     double build_progress, clamped, waiting_bytes;
@@ -70,6 +72,7 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
                          .build_progress = progress_of(&build),
                          .clamped = (double)c.clamped,
                          .is_one_sided = c.is_one_sided,
+                         .is_traffic_void = ld_traffic_is_void(t),
                          .waiting_bytes = (double)ld_tenant_queue_bytes(t),
                          .challenger_lag = (double)ld_challengers_lag(t),
                          .challenger_bytes = (double)ld_challengers_bytes(t)};
@@ -122,6 +125,9 @@ static void put_listed(struct ld_text *t, const struct samples *all)
          "1: most decisions have no reward, no window teaches one (default_reward is null), and all that came are "
          "equal.",
          offsetof(struct sample, is_one_sided)},
+        {"experiment_void", "gauge",
+         "1: the arms were not shown as often as their propensities say, and no verdict of the experiment stands.",
+         offsetof(struct sample, is_traffic_void)},
         {"dictionary_points", "gauge", "Points that represent the model.", offsetof(struct sample, support)},
         {"model_bytes", "gauge", "Memory of the model.", offsetof(struct sample, bytes)},
         {"file_bytes", "gauge", "The tenant's files: log, write-ahead log and snapshot.",

@@ -1,4 +1,6 @@
 /* The books that each tenant has. */
 #include "book/book.h"
 
-const struct ld_book_kind *const ld_book_kinds[] = {NULL};
+#include "book/experiment.h"
+
+const struct ld_book_kind *const ld_book_kinds[] = {&ld_experiment_book, NULL};

@@ -7,23 +7,14 @@
 
 #include "json/json_util.h"
 
-static void put_known(struct ld_text *t, const char *name, double x)
-{
-    ld_text_key(t, name);
-    if (isfinite(x))
-        ld_text_number(t, x);
-    else
-        ld_text_lit(t, "null");
-}
-
 /* An object that is left open. */
 static void begin_estimate(struct ld_text *t, const char *name, struct kb_estimate e)
 {
     ld_text_key(t, name);
     ld_text_lit(t, "{");
-    put_known(t, "estimate", e.estimate);
-    put_known(t, "lower", e.lower);
-    put_known(t, "upper", e.upper);
+    ld_text_put_known(t, "estimate", e.estimate);
+    ld_text_put_known(t, "lower", e.lower);
+    ld_text_put_known(t, "upper", e.upper);
 }
 
 void ld_put_estimate(struct ld_text *t, const char *name, struct kb_estimate e)

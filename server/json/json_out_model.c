@@ -394,6 +394,11 @@ char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w
             &t, "most decisions have no reward, and all rewards that came are equal: with default_reward null the "
                 "model learns nothing from the others. Send a reward for each decision, or set default_reward");
     }
+    if (w->is_traffic_void) {
+        ld_text_item(&t);
+        ld_text_string(
+            &t, "the arms were not shown as often as their propensities say: no verdict of the experiment stands");
+    }
     ld_text_lit(&t, "]");
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);

@@ -389,3 +389,12 @@ void ld_in_refuse_repeat(struct ld_in *in, struct kb_ids *seen, const char *id)
     else
         ld_problem_set(in->p, 503, "out of memory");
 }
+
+void ld_text_put_known(struct ld_text *t, const char *name, double x)
+{
+    ld_text_key(t, name);
+    if (isfinite(x))
+        ld_text_number(t, x);
+    else
+        ld_text_lit(t, "null");
+}

@@ -78,6 +78,8 @@ void ld_text_challenger(struct ld_text *t, const struct ld_challenger_settings *
 void ld_text_settings(struct ld_text *t, const struct ld_settings *settings);
 void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force);
 
+/* null where the number is not finite. */
+void ld_text_put_known(struct ld_text *t, const char *name, double x);
 /* In the log's one spelling. */
 void ld_text_time(struct ld_text *t, int64_t at_ms);
 /* An arm of a catalogue, as its line has it and as it is shown (json_event.c). */

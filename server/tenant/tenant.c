@@ -385,6 +385,11 @@ struct ld_store *ld_tenant_store(struct ld_tenant *t)
     return t->store;
 }
 
+struct ld_books *ld_tenant_books(struct ld_tenant *t)
+{
+    return &t->books;
+}
+
 uint64_t ld_tenant_read_only(const struct ld_tenant *t, const char **fault)
 {
     *fault = t->fault.text;

@@ -22,6 +22,7 @@
 #include "store/store.h"
 #include "base/trace.h"
 
+struct ld_books;
 struct ld_task_kind;
 struct ld_tenant;
 struct ld_sched;
@@ -147,6 +148,8 @@ void ld_tenant_read_unlock(struct ld_tenant *t);
 /* Under the read lock: a number that changes when the catalogue of arms does. */
 uint32_t ld_tenant_arms_epoch(const struct ld_tenant *t);
 struct ld_store *ld_tenant_store(struct ld_tenant *t);
+/* For who reads one (books.h), which has a lock of its own. */
+struct ld_books *ld_tenant_books(struct ld_tenant *t);
 /* How long its log is, and its files. No lock. */
 void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 

@@ -61,6 +61,7 @@ struct ld_window_stats {
     double reward_sum;
     const struct ld_arm_stats *arms;
     size_t n_arms;
+    bool is_traffic_void; /* of the tenant's experiment; as of now */
 };
 
 #endif

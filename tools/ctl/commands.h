@@ -14,6 +14,7 @@ extern const struct lc_command lc_cmd_select, lc_cmd_reward, lc_cmd_observe;    
 extern const struct lc_command lc_cmd_activate;                                               /* cmd_decide.c */
 extern const struct lc_command lc_cmd_events, lc_cmd_model, lc_cmd_stats;                     /* cmd_log.c */
 extern const struct lc_command lc_cmd_health, lc_cmd_ready;                                   /* cmd_log.c */
+extern const struct lc_command lc_cmd_experiment;                                             /* cmd_experiment.c */
 extern const struct lc_command lc_cmd_verify;                                                 /* cmd_verify.c */
 extern const struct lc_command lc_cmd_repair;                                                 /* cmd_repair.c */
 extern const struct lc_command lc_cmd_snapshot, lc_cmd_restore, lc_cmd_export, lc_cmd_import; /* cmd_move.c */

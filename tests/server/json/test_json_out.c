@@ -273,13 +273,14 @@ END_TEST
 START_TEST(statistics_average_what_was_learned)
 {
     static const struct ld_arm_stats in_window[] = {{"a1", 4, 2, 3}, {"a2", 1, 0, 0}};
-    struct ld_window_stats w = {60, 5, 2, 3, in_window, 2};
+    struct ld_window_stats w = {60, 5, 2, 3, in_window, 2, true};
     size_t n;
     json_t *v = parsed(ld_encode_stats(town.live, &w, 0, &n), &n);
     const json_t *window = json_object_get(v, "window"), *arms = json_object_get(v, "arms");
     ck_assert(number_at(v, "decisions") == 0 && number_at(v, "observations") == 3);
     ck_assert_double_eq_tol(number_at(v, "mean_reward"), 0.5, 1e-15);
     ck_assert_uint_eq(json_array_size(arms), 3);
+    ck_assert_uint_eq(json_array_size(json_object_get(v, "warnings")), 1); /* of the experiment's traffic */
     ck_assert(number_at(json_array_get(arms, 0), "mean_reward") == 1);
     ck_assert(number_at(window, "seconds") == 60 && number_at(window, "decisions") == 5 &&
               number_at(window, "rewards") == 2);

@@ -1,0 +1,179 @@
+/* What waits for its reward, and which users were seen: see experiment_impl.h.
+ *
+ * Tables are indexed by a keyed hash of the ids' hashes, so whoever chooses ids cannot make them meet. Nothing that
+ * is counted depends on the key. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash_key.h"
+#include "book/experiment_impl.h"
+
+#define FIRST_CAP 64u
+
+static size_t index_of(uint64_t id, size_t n)
+{
+    struct kb_keyed s = kb_keyed_begin(ld_hash_key());
+
+    kb_keyed_word(&s, id);
+    return (size_t)kb_keyed_end(s) & (n - 1);
+}
+
+/* ---- the queue ----------------------------------------------------------------------------------------- */
+
+static size_t bytes_of(size_t cap, size_t n_odds)
+{
+    return cap * (sizeof(struct ld_waiting) + n_odds * sizeof(double) + 2 * sizeof(struct ld_place));
+}
+
+size_t ld_waiting_bytes(const struct ld_waiting_queue *q)
+{
+    return bytes_of(q->cap, q->n_odds);
+}
+
+static struct ld_place *find_place(const struct ld_waiting_queue *q, uint64_t id)
+{
+    const size_t n = 2 * q->cap;
+    size_t i = index_of(id, n);
+
+    while (q->place[i].number != 0 && q->place[i].id != id)
+        i = (i + 1) & (n - 1);
+    return &q->place[i];
+}
+
+static void free_arrays(struct ld_waiting_queue *q)
+{
+    kb_free(q->entry);
+    kb_free(q->odds);
+    kb_free(q->place);
+}
+
+enum kb_err ld_waiting_grow(struct ld_waiting_queue *q, size_t n_more)
+{
+    struct ld_waiting_queue next = {.cap = q->cap > 0 ? q->cap : FIRST_CAP, .n_odds = q->n_odds};
+    const size_t need = (size_t)(q->tail - q->head) + n_more;
+
+    if (need <= q->cap)
+        return KB_OK;
+    while (next.cap < need)
+        next.cap *= 2;
+    if (bytes_of(next.cap, next.n_odds) > LD_WAITING_MOST_BYTES)
+        return KB_EFULL;
+    next.entry = kb_array(next.cap, 1, sizeof *next.entry);
+    next.odds = kb_array(next.cap, next.n_odds > 0 ? next.n_odds : 1, sizeof *next.odds);
+    next.place = kb_array(next.cap, 2, sizeof *next.place);
+    if (next.entry == NULL || next.odds == NULL || next.place == NULL) {
+        free_arrays(&next);
+        return KB_ENOMEM;
+    }
+    for (uint64_t k = q->head; k < q->tail; k++) {
+        double *odds;
+        const struct ld_waiting *old = &q->entry[k & (q->cap - 1)];
+
+        (void)ld_waiting_push(&next, old, &odds);
+        memcpy(odds, ld_waiting_odds(q, old), q->n_odds * sizeof *odds);
+    }
+    free_arrays(q);
+    *q = next;
+    return KB_OK;
+}
+
+struct ld_waiting *ld_waiting_push(struct ld_waiting_queue *q, const struct ld_waiting *entry, double **odds)
+{
+    assert(q->tail - q->head < q->cap);
+    struct ld_place *place = find_place(q, entry->id);
+    if (place->number != 0)
+        return NULL;
+    struct ld_waiting *to = &q->entry[q->tail & (q->cap - 1)];
+
+    *to = *entry;
+    *odds = ld_waiting_odds(q, to);
+    memset(*odds, 0, q->n_odds * sizeof **odds);
+    *place = (struct ld_place){entry->id, ++q->tail};
+    return to;
+}
+
+struct ld_waiting *ld_waiting_find(struct ld_waiting_queue *q, uint64_t id)
+{
+    const struct ld_place *place = q->cap > 0 ? find_place(q, id) : NULL;
+
+    return place != NULL && place->number != 0 ? &q->entry[(place->number - 1) & (q->cap - 1)] : NULL;
+}
+
+/* Places behind the one that is emptied move up, so that none is cut off from where it is looked for. */
+void ld_waiting_pop(struct ld_waiting_queue *q)
+{
+    const size_t n = 2 * q->cap;
+    size_t gap = (size_t)(find_place(q, ld_waiting_head(q)->id) - q->place);
+
+    for (size_t i = (gap + 1) & (n - 1); q->place[i].number != 0; i = (i + 1) & (n - 1)) {
+        const size_t home = index_of(q->place[i].id, n);
+
+        if (((i - home) & (n - 1)) < ((i - gap) & (n - 1)))
+            continue;
+        q->place[gap] = q->place[i];
+        gap = i;
+    }
+    q->place[gap] = (struct ld_place){0, 0};
+    q->head++;
+}
+
+void ld_waiting_clear(struct ld_waiting_queue *q, size_t n_odds)
+{
+    free_arrays(q);
+    *q = (struct ld_waiting_queue){.n_odds = n_odds};
+}
+
+/* ---- users ------------------------------------------------------------------------------------------------ */
+
+/* Where it is, or could be. */
+static uint64_t *find_user(const struct ld_user_set *s, uint64_t user)
+{
+    size_t i = index_of(user, s->cap);
+
+    while (s->place[i] != 0 && s->place[i] != user)
+        i = (i + 1) & (s->cap - 1);
+    return &s->place[i];
+}
+
+static uint64_t not_zero(uint64_t user)
+{
+    return user != 0 ? user : 1;
+}
+
+enum kb_err ld_users_grow(struct ld_user_set *s)
+{
+    struct ld_user_set next = {.cap = s->cap > 0 ? 2 * s->cap : FIRST_CAP};
+
+    if (2 * (s->n + 1) <= s->cap)
+        return KB_OK;
+    if (next.cap * sizeof *next.place > LD_WAITING_MOST_BYTES)
+        return KB_EFULL;
+    next.place = kb_array(next.cap, 1, sizeof *next.place);
+    if (next.place == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < s->cap; i++)
+        if (s->place[i] != 0)
+            (void)ld_users_add(&next, s->place[i]);
+    kb_free(s->place);
+    *s = next;
+    return KB_OK;
+}
+
+bool ld_users_add(struct ld_user_set *s, uint64_t user)
+{
+    uint64_t *place = find_user(s, not_zero(user));
+
+    if (*place != 0)
+        return false;
+    *place = not_zero(user);
+    s->n++;
+    return true;
+}
+
+void ld_users_clear(struct ld_user_set *s)
+{
+    kb_free(s->place);
+    *s = (struct ld_user_set){.n = 0};
+}

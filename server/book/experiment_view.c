@@ -1,0 +1,153 @@
+/* What an experiment says now: see experiment.h. A function of the sums; sums are of rewards in [0, 1], what is told is
+ * in units of a reward. */
+#include <math.h>
+#include <string.h>
+
+#include "book/experiment_impl.h"
+
+static double width(const struct ld_experiment *e)
+{
+    return e->begun.high - e->begun.low;
+}
+
+static double log_inverse(const struct ld_experiment *e)
+{
+    return log(2 * (double)ld_experiment_n_sentences(e) / e->begun.level);
+}
+
+/* --- arms -------------------------------------------------------------------------------------------------- */
+
+/* All means hold at once at the level. */
+static void show_side(const struct ld_experiment *e, const struct kb_shown *s, struct ld_experiment_side *out)
+{
+    const double alpha = e->begun.level / (double)e->n_arms;
+
+    kb_shown_interval(s, alpha, &out->low, &out->high);
+    out->n = s->n;
+    out->mean = s->n > 0 ? e->begun.low + width(e) * (s->reward / (double)s->n) : (double)NAN;
+    out->low = e->begun.low + width(e) * out->low;
+    out->high = e->begun.low + width(e) * out->high;
+}
+
+/* Mean and deviation of what the policy earned by the arm, with half a reward of 0 and half a one of 1 beside it. */
+static void weigh_arm(const struct ld_arm_sums *s, double *mean, double *sd)
+{
+    const double n = (double)s->shown[LD_SIDE_POLICY].n + 1;
+    const double square = (s->square[LD_SIDE_POLICY] + 0.5) / n;
+
+    *mean = (s->shown[LD_SIDE_POLICY].reward + 0.5) / n;
+    *sd = sqrt(fmax(square - *mean * *mean, 0) / n);
+}
+
+static void show_arms(const struct ld_experiment *e, struct ld_experiment_view *out)
+{
+    double mean[LD_EXPERIMENT_ARMS], sd[LD_EXPERIMENT_ARMS], p[LD_EXPERIMENT_ARMS], loss[LD_EXPERIMENT_ARMS];
+
+    for (size_t a = 0; a < e->n_arms; a++)
+        weigh_arm(&e->sums[a], &mean[a], &sd[a]);
+    kb_best(mean, sd, e->n_arms, p, loss);
+    for (size_t a = 0; a < e->n_arms; a++) {
+        struct ld_experiment_arm_view *arm = &out->arm[a];
+
+        strcpy(arm->id, e->arm[a]);
+        for (size_t side = 0; side < LD_SIDE_N; side++)
+            show_side(e, &e->sums[a].shown[side], &arm->side[side]);
+        arm->p_best = p[a];
+        arm->loss = width(e) * loss[a];
+    }
+}
+
+/* --- comparisons ---------------------------------------------------------------------------------------------- */
+
+/* The mean of both bets, on more and on less. */
+static double log10_e(const struct ld_comparison *c)
+{
+    const double up = kb_pair_log_e(&c->pair, c->reach, 0, true), down = kb_pair_log_e(&c->pair, c->reach, 0, false);
+
+    return (fmax(up, down) + log1p(exp(-fabs(up - down))) - log(2)) / log(10);
+}
+
+/* The plan of an even split at 5 %, for this level and for the odds so far. */
+static double needed(const struct ld_experiment *e, const struct kb_pair *pair)
+{
+    const double n = (double)pair->n, rate = (pair->reward + 0.5) / (n + 1);
+
+    if (!(pair->weight > 0))
+        return (double)NAN;
+    const double all =
+        kb_decisions_needed(rate, e->begun.difference / width(e)) * n / (4 * pair->weight) * log_inverse(e) / log(40);
+    return fmax(0, ceil(all - n));
+}
+
+static void show_comparison(const struct ld_experiment *e, const struct ld_comparison *c, double base,
+                            const struct ld_experiment_view *all, struct ld_experiment_difference *out)
+{
+    const double d = e->begun.difference / width(e);
+    double low, high;
+
+    kb_pair_interval(&c->pair, c->reach, log_inverse(e), &low, &high);
+    const enum kb_verdict now = kb_verdict(low, high, d, false);
+    *out = (struct ld_experiment_difference){.n = c->pair.n,
+                                             .estimate = width(e) * kb_pair_estimate(&c->pair),
+                                             .low = width(e) * low,
+                                             .high = width(e) * high,
+                                             .log10_e = log10_e(c),
+                                             .needed = needed(e, &c->pair),
+                                             .reach = c->reach,
+                                             .stop = c->stop};
+    out->lift = base > 0 ? out->estimate / base : (double)NAN;
+    out->stop.estimate *= width(e);
+    out->stop.low *= width(e);
+    out->stop.high *= width(e);
+    out->verdict = all->is_void ? KB_VOID : c->stop.verdict != KB_GO_ON ? c->stop.verdict : now;
+}
+
+/* --- all ------------------------------------------------------------------------------------------------------- */
+
+static void show_traffic(const struct ld_experiment *e, struct ld_experiment_view *out)
+{
+    const double now = kb_traffic_log_e(e->traffic, ld_experiment_n_traffic(e)), most = fmax(now, e->traffic_log_e);
+
+    out->traffic_log10_e = most / log(10);
+    out->is_void = most >= -log(e->begun.traffic_level);
+    out->void_seq = e->void_seq;
+    out->void_ms = e->void_ms;
+}
+
+void ld_experiment_look(const void *book, struct ld_experiment_view *out)
+{
+    const struct ld_experiment *e = book;
+    const struct ld_waiting *oldest = ld_waiting_head(&e->waiting);
+
+    memset(out, 0, sizeof *out);
+    out->state = e->state;
+    out->settings = e->state == LD_EXPERIMENT_RUNS ? e->begun : e->now.settings;
+    out->seq = e->seq;
+    if (e->state != LD_EXPERIMENT_RUNS)
+        return;
+    out->since_seq = e->since_seq;
+    out->since_ms = e->since_ms;
+    out->n_arms = e->n_arms;
+    out->baseline = e->baseline;
+    out->has_holdout = e->holdout > 0;
+    out->holdout = e->holdout;
+    out->n_sentences = ld_experiment_n_sentences(e);
+    out->n_counted = e->n_counted;
+    out->n_waiting = (uint64_t)(e->waiting.tail - e->waiting.head);
+    out->waiting_since_ms = oldest != NULL ? oldest->at_ms : 0;
+    out->n_left_out = e->n_left_out;
+    out->n_clipped = e->n_clipped;
+    out->n_beyond = e->n_beyond;
+    out->is_slow = e->now.rule != KB_RULE_UNIFORM && e->now.epsilon < 0.3;
+    show_traffic(e, out);
+    show_arms(e, out);
+    for (size_t a = 0; a < e->n_arms; a++)
+        show_comparison(e, &e->sums[a].against, out->arm[e->baseline].side[LD_SIDE_POLICY].mean, out,
+                        &out->difference[a]);
+    show_comparison(e, &e->policy, (double)NAN, out, &out->policy);
+}
+
+bool ld_experiment_is_void(const void *book)
+{
+    return ((const struct ld_experiment *)book)->void_seq > 0;
+}

@@ -1,0 +1,250 @@
+/* An experiment as GET /tenants/{t}/experiment shows it, with its verdicts in words. Numbers that are not known yet are
+ * null. */
+#include "json/json_out_experiment.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "json/json_experiment.h"
+
+static const char *const states[] = {
+    [LD_EXPERIMENT_OFF] = "off",
+    [LD_EXPERIMENT_RUNS] = "running",
+    [LD_EXPERIMENT_FEW_ARMS] = "waiting",
+    [LD_EXPERIMENT_MANY_ARMS] = "waiting",
+    [LD_EXPERIMENT_NO_BASELINE] = "waiting",
+};
+static const char *const reasons[] = {
+    [LD_EXPERIMENT_OFF] = "the configuration has no experiment",
+    [LD_EXPERIMENT_FEW_ARMS] = "the catalogue has fewer than two arms",
+    [LD_EXPERIMENT_MANY_ARMS] = "the catalogue has more than 32 arms",
+    [LD_EXPERIMENT_NO_BASELINE] = "the baseline is not in the catalogue",
+};
+static const char *const verdicts[] = {
+    [KB_GO_ON] = "go_on", [KB_BETTER] = "better", [KB_WORSE] = "worse", [KB_NO_DIFFERENCE] = "no_difference",
+    [KB_VOID] = "void",
+};
+
+/* --- words ------------------------------------------------------------------------------------------------- */
+
+#define ROOM (KB_ID_MAX_BYTES + 128u)
+
+/* x > 0 to three digits, towards 0: what is at least x is at least that. */
+static double cut(double x)
+{
+    const double unit = pow(10, floor(log10(x)) - 2);
+
+    return unit > 0 ? floor(x / unit * (1 + 1e-14)) * unit : x;
+}
+
+/* What a look says of `name`. least: by how much at least, most: and at most. */
+static void say_side(char *out, const char *name, const char *side, double least, double most, double d)
+{
+    const int n = snprintf(out, ROOM, "stop: %s is %s by at least %.3g", name, side, cut(least));
+
+    if (most < d)
+        snprintf(out + n, ROOM - (size_t)n, ", but by less than %g", d);
+}
+
+static void say(char *out, const char *name, enum kb_verdict verdict, double low, double high, double d)
+{
+    if (verdict == KB_BETTER)
+        say_side(out, name, "better", low, high, d);
+    else if (verdict == KB_WORSE)
+        say_side(out, name, "worse", -high, -low, d);
+    else if (verdict == KB_NO_DIFFERENCE)
+        snprintf(out, ROOM, "stop: no difference larger than %g", d);
+    else
+        snprintf(out, ROOM, "%s", verdict == KB_VOID ? "void: traffic does not match the told propensities" : "go on");
+}
+
+/* --- parts --------------------------------------------------------------------------------------------------- */
+
+static void put_moment(struct ld_text *t, const char *name, uint64_t seq, int64_t at_ms)
+{
+    ld_text_key(t, name);
+    if (seq == 0) {
+        ld_text_lit(t, "null");
+        return;
+    }
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "seq", seq);
+    ld_text_key(t, "at");
+    ld_text_time(t, at_ms);
+    ld_text_lit(t, "}");
+}
+
+static void put_decisions(struct ld_text *t, const struct ld_experiment_view *v)
+{
+    ld_text_key(t, "decisions");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "counted", v->n_counted);
+    ld_text_put_count(t, "waiting", v->n_waiting);
+    ld_text_key(t, "waiting_since");
+    if (v->n_waiting > 0)
+        ld_text_time(t, v->waiting_since_ms);
+    else
+        ld_text_lit(t, "null");
+    ld_text_put_count(t, "left_out", v->n_left_out);
+    ld_text_put_count(t, "clipped", v->n_clipped);
+    ld_text_put_count(t, "beyond_reach", v->n_beyond);
+    ld_text_lit(t, "}");
+}
+
+static void put_side(struct ld_text *t, const char *name, const struct ld_experiment_side *s)
+{
+    ld_text_key(t, name);
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "decisions", s->n);
+    ld_text_put_known(t, "mean", s->mean);
+    ld_text_put_number(t, "low", s->low);
+    ld_text_put_number(t, "high", s->high);
+    ld_text_lit(t, "}");
+}
+
+static void put_arm(struct ld_text *t, const struct ld_experiment_arm_view *a)
+{
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "arm", a->id);
+    put_side(t, "policy", &a->side[LD_SIDE_POLICY]);
+    put_side(t, "holdout", &a->side[LD_SIDE_HOLDOUT]);
+    ld_text_put_number(t, "p_best", a->p_best);
+    ld_text_put_number(t, "expected_loss", a->loss);
+    ld_text_lit(t, "}");
+}
+
+static void put_stop(struct ld_text *t, const char *name, const struct ld_experiment_stop *s, double d)
+{
+    char text[ROOM];
+
+    ld_text_key(t, "stop");
+    if (s->verdict == KB_GO_ON) {
+        ld_text_lit(t, "null");
+        return;
+    }
+    say(text, name, s->verdict, s->low, s->high, d);
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "seq", s->seq);
+    ld_text_key(t, "at");
+    ld_text_time(t, s->at_ms);
+    ld_text_put_string(t, "verdict", verdicts[s->verdict]);
+    ld_text_put_string(t, "sentence", text);
+    ld_text_put_count(t, "decisions", s->n);
+    ld_text_put_known(t, "estimate", s->estimate);
+    ld_text_put_number(t, "low", s->low);
+    ld_text_put_number(t, "high", s->high);
+    ld_text_lit(t, "}");
+}
+
+/* The members of a comparison; a verdict that stays is told by the interval of its look. */
+static void put_difference(struct ld_text *t, const char *name, const struct ld_experiment_difference *v, double d)
+{
+    const bool is_kept = v->stop.verdict != KB_GO_ON && v->verdict != KB_VOID;
+    char text[ROOM];
+
+    say(text, name, v->verdict, is_kept ? v->stop.low : v->low, is_kept ? v->stop.high : v->high, d);
+    ld_text_put_count(t, "decisions", v->n);
+    ld_text_put_known(t, "estimate", v->estimate);
+    ld_text_put_number(t, "low", v->low);
+    ld_text_put_number(t, "high", v->high);
+    ld_text_put_known(t, "lift", v->lift);
+    ld_text_put_number(t, "log10_e", v->log10_e);
+    ld_text_put_known(t, "needed", v->needed);
+    ld_text_put_number(t, "reach", v->reach);
+    ld_text_put_string(t, "verdict", verdicts[v->verdict]);
+    ld_text_put_string(t, "sentence", text);
+    put_stop(t, name, &v->stop, d);
+}
+
+static void put_differences(struct ld_text *t, const struct ld_experiment_view *v)
+{
+    ld_text_key(t, "differences");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < v->n_arms; i++) {
+        if (i == v->baseline)
+            continue;
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "arm", v->arm[i].id);
+        put_difference(t, v->arm[i].id, &v->difference[i], v->settings.difference);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
+static void put_policy(struct ld_text *t, const struct ld_experiment_view *v)
+{
+    ld_text_key(t, "policy");
+    if (!v->has_holdout) {
+        ld_text_lit(t, "null");
+        return;
+    }
+    ld_text_lit(t, "{");
+    ld_text_put_number(t, "holdout", v->holdout);
+    put_difference(t, "the policy", &v->policy, v->settings.difference);
+    ld_text_lit(t, "}");
+}
+
+static void put_traffic(struct ld_text *t, const struct ld_experiment_view *v)
+{
+    ld_text_key(t, "traffic");
+    ld_text_lit(t, "{");
+    ld_text_put_number(t, "log10_e", v->traffic_log10_e);
+    ld_text_put_number(t, "p_value", fmin(1, pow(10, -v->traffic_log10_e)));
+    ld_text_put_bool(t, "void", v->is_void);
+    put_moment(t, "alarm", v->void_seq, v->void_ms);
+    ld_text_lit(t, "}");
+}
+
+static void put_running(struct ld_text *t, const struct ld_experiment_view *v)
+{
+    char statement[224];
+
+    snprintf(
+        statement, sizeof statement,
+        "If the told propensities are right, the chance that any of these sentences is ever wrong, however often and "
+        "whenever you look, is at most %g %%.",
+        100 * v->settings.level);
+    ld_text_lit(t, "{");
+    put_moment(t, "since", v->since_seq, v->since_ms);
+    ld_text_key(t, "settings");
+    ld_text_experiment_settings(t, &v->settings);
+    put_decisions(t, v);
+    ld_text_key(t, "arms");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < v->n_arms; i++)
+        put_arm(t, &v->arm[i]);
+    ld_text_lit(t, "]");
+    put_differences(t, v);
+    put_policy(t, v);
+    put_traffic(t, v);
+    ld_text_put_string(t, "statement", statement);
+    ld_text_put_string(t, "betting_odds",
+                       "p_best and expected_loss are present betting odds: good for choosing what to show, not for "
+                       "declaring a winner.");
+    ld_text_put_string(t, "advice",
+                       v->is_slow
+                           ? "The rule shows some arm rarely, so a verdict takes long: for a verdict use a split "
+                             "or an epsilon of 0.3."
+                           : NULL);
+    ld_text_lit(t, "}");
+}
+
+char *ld_encode_experiment(const struct ld_experiment_view *v, size_t *n)
+{
+    struct ld_text t;
+
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_count(&t, "seq", v->seq);
+    ld_text_put_string(&t, "state", states[v->state]);
+    ld_text_put_string(&t, "why", v->state != LD_EXPERIMENT_RUNS ? reasons[v->state] : NULL);
+    ld_text_key(&t, "experiment");
+    if (v->state == LD_EXPERIMENT_RUNS)
+        put_running(&t, v);
+    else
+        ld_text_lit(&t, "null");
+    ld_text_lit(&t, "}");
+    return ld_text_take(&t, n);
+}
