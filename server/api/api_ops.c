@@ -86,19 +86,34 @@ static int add_line(void *arg, const struct ld_row *row)
     return 0;
 }
 
+/* Forwards from `after` on; newest first where that is left out and `before` or `type` is told. False with *p. */
+static bool find_page(const struct ld_call *c, struct ld_page *page, struct ld_problem *p)
+{
+    const bool has_after = ld_request_query(c->request, "after") != NULL,
+               has_before = ld_request_query(c->request, "before") != NULL;
+    uint64_t limit;
+    if (ld_call_number(c, "after", &page->after, p) != 0 || ld_call_number(c, "before", &page->before, p) != 0 ||
+        ld_call_number(c, "limit", &limit, p) != 0 || ld_call_words(c, "type", &kb_event_words, &page->types, p) != 0)
+        return false;
+    if (has_after && has_before)
+        ld_problem_set(p, 400, "query parameters after and before: expected one of them");
+    page->limit = (size_t)limit;
+    page->is_backwards = !has_after && (has_before || page->types != 0);
+    return p->status == 0;
+}
+
 /* GET /events. Rows are those committed when the read began; it holds no lock that the writer wants (WAL), and is over
- * before the answer begins, however slowly that is taken. after: the last seq that the client has, 0 for the beginning;
- * limit: lines in one answer. Each line is the log's own text, byte for byte, so an export can be folded again. */
+ * before the answer begins, however slowly that is taken. Each line is the log's own text, byte for byte, so an export
+ * can be folded again. */
 bool api_events(struct ld_call *c, struct ld_reply *out)
 {
     struct events e = {.request = c->request};
-    uint64_t after, limit;
-    if (ld_call_number(c, "after", &after, out->problem) != 0 ||
-        ld_call_number(c, "limit", &limit, out->problem) != 0 || !ld_charge(c, ld_price_lines(limit), out->problem))
+    struct ld_page page = {.after = 0};
+    if (!find_page(c, &page, out->problem) || !ld_charge(c, ld_price_lines(page.limit), out->problem))
         return true;
     ld_answer_init(&e.answer, c->request);
     ld_text_init(&e.line);
-    const int rc = ld_store_read(ld_tenant_store(c->tenant), after, (size_t)limit, add_line, &e);
+    const int rc = ld_store_page(ld_tenant_store(c->tenant), &page, add_line, &e);
     ld_text_close(&e.line);
     if (rc >= 0) {
         ld_answer_reply(&e.answer, "application/x-ndjson");

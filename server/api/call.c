@@ -12,6 +12,7 @@
  * keys, metrics, limits, the making and deleting of tenants. */
 #include "api/call.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,6 +144,46 @@ int ld_call_number(const struct ld_call *c, const char *name, uint64_t *out, str
     if (*out > q->max)
         ld_problem_limit(p, name, (double)q->max);
     return -1;
+}
+
+/* "a, b, c" of all words but the one that stands for none; cut. */
+static void list_words(const struct kb_words *words, char out[256])
+{
+    size_t n = 0;
+    out[0] = '\0';
+    for (int i = 0; i < words->n && n < 256; i++)
+        if (words->word[i] != NULL)
+            n += (size_t)snprintf(out + n, 256 - n, "%s%s", n > 0 ? ", " : "", words->word[i]);
+}
+
+/* Its bit; 0: there is no such word. */
+static unsigned bit_of(const struct kb_words *words, const char *text, size_t n)
+{
+    for (int i = 0; i < words->n; i++)
+        if (words->word[i] != NULL && strlen(words->word[i]) == n && memcmp(words->word[i], text, n) == 0)
+            return 1u << i;
+    return 0;
+}
+
+int ld_call_words(const struct ld_call *c, const char *name, const struct kb_words *words, unsigned *out,
+                  struct ld_problem *p)
+{
+    const char *text = ld_request_query(c->request, name);
+    char known[256];
+    *out = 0;
+    for (bool is_last = text == NULL; !is_last;) {
+        const size_t n = strcspn(text, ",");
+        const unsigned bit = bit_of(words, text, n);
+        if (bit == 0) {
+            list_words(words, known);
+            ld_problem_set(p, 400, "query parameter %s: expected some of %s, with commas between them", name, known);
+            return -1;
+        }
+        *out |= bit;
+        is_last = text[n] == '\0';
+        text += n + 1;
+    }
+    return 0;
 }
 
 void ld_call_rest(const struct ld_call *c, char out[LD_PATH_REST_BYTES])

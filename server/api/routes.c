@@ -73,6 +73,8 @@ const struct ld_query ld_queries[] = {
     /* method path                    name        min  max        preset */
     {"GET",   "/tenants/{t}/stats",   "window_s", 1,   31536000,  3600},
     {"GET",   "/tenants/{t}/events",  "after",    0,   INT64_MAX, 0},
+    {"GET",   "/tenants/{t}/events",  "before",   1,   INT64_MAX, INT64_MAX},
+    {"GET",   "/tenants/{t}/events",  "type",     0,   0,         0}, /* words */
     {"GET",   "/tenants/{t}/events",  "limit",    1,   100000,    10000},
 };
 /* clang-format on */

@@ -106,6 +106,17 @@ int ld_store_before(struct ld_store *s, int64_t at_ms, uint64_t *last);
 int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(void *arg, const struct ld_row *row),
                   void *arg);
 
+/* A page of the log: lines with after < seq < before, of those types, at most `limit`, ascending or newest first. */
+struct ld_page {
+    uint64_t after, before; /* before 0: to the end */
+    unsigned types;         /* bits by enum kb_event_type; 0: of any */
+    bool is_backwards;
+    size_t limit;
+};
+/* fn for each row, as ld_store_read. O(lines of the page + log n), however rare those types are. */
+int ld_store_page(struct ld_store *s, const struct ld_page *page, int (*fn)(void *arg, const struct ld_row *row),
+                  void *arg);
+
 /* Calls fn for the last configured event, or the beginning of a summary when that is later; 0 without a call when there
  * is none. */
 int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const struct ld_row *row), void *arg);

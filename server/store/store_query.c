@@ -37,8 +37,9 @@ _Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 
 
 /* Of the window: a slate counts one decision for each of its arms. A reward without an arm is that of slot 0.
  * Under `last` (?2) only the last reward of a slot counts; `rewarded` counts slots, so that corrections and sums do
- * not make two of one, observations, and slots for which a closed window taught the default. Rows that no index by time
- * holds are those behind the last row that is older than the window. */
+ * not make two of one, observations, and slots for which a closed window taught the default. The rows of a window are
+ * those behind the last one that is older: found by the index on `type`. */
+#define SINCE "coalesce((SELECT seq FROM events WHERE at < ?1 ORDER BY seq DESC LIMIT 1), 0)"
 static const char *const statements[LD_N_QUERIES] = {
     [LD_QUERY_READ] = "SELECT " COLUMNS " FROM " LD_LOG " WHERE seq > ?1 ORDER BY seq LIMIT ?2",
     [LD_QUERY_TIP] = LD_LAST_SEQ
@@ -52,22 +53,22 @@ static const char *const statements[LD_N_QUERIES] = {
                          " WHERE user = ?1 AND type = 5 AND seq >= (SELECT kept FROM log_start) ORDER BY seq",
     [LD_QUERY_AGGREGATION] =
         "SELECT json_extract(text, '$.configuration.aggregation') FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
-    [LD_QUERY_DECISIONS_SINCE] = "SELECT count(*) FROM events WHERE type = 4 AND at >= ?1",
+    [LD_QUERY_DECISIONS_SINCE] = "SELECT count(*) FROM events WHERE type = 4 AND seq > " SINCE,
     [LD_QUERY_WINDOW] =
-        "WITH since(seq) AS (SELECT coalesce((SELECT seq FROM events WHERE at < ?1 ORDER BY seq DESC LIMIT 1), 0)),"
+        "WITH since(seq) AS (SELECT " SINCE "),"
         " told AS (SELECT seq, decision, reward, arm AS named, " SLOT_0(
             "r.decision") " AS slot_0 FROM events r"
-                          "  WHERE type = 5 AND at >= ?1),"
+                          "  WHERE type = 5 AND seq > (SELECT seq FROM since)),"
                           " closed AS (SELECT seq, decision, reward, " SLOT_0(
                               "x.decision") " AS slot_0 FROM events x"
                                             "  WHERE type = 7 AND reward IS NOT NULL AND seq > (SELECT seq FROM since))"
                                             "SELECT arm, sum(decided), sum(rewarded), total(reward) FROM ("
                                             " SELECT arm, 1 AS decided, 0 AS rewarded, 0.0 AS reward FROM events"
-                                            "  WHERE type = 4 AND at >= ?1 AND instr(text, '\"slate\":') = 0"
+                                            "  WHERE type = 4 AND seq > (SELECT seq FROM since) AND instr(text, '\"slate\":') = 0"
                                             " UNION ALL"
                                             " SELECT json_extract(j.value, '$.arm'), 1, 0, 0.0 FROM events e, "
                                             "json_each(e.text, '$.slate') j"
-                                            "  WHERE e.type = 4 AND e.at >= ?1 AND instr(e.text, '\"slate\":') > 0"
+                                            "  WHERE e.type = 4 AND e.seq > (SELECT seq FROM since) AND instr(e.text, '\"slate\":') > 0"
                                             " UNION ALL"
                                             " SELECT coalesce(named, slot_0) AS a, 0, count(DISTINCT decision), "
                                             "total(reward) FROM told"
@@ -398,7 +399,7 @@ static struct ld_arm_stats *joined(struct window *w)
     return arms;
 }
 
-/* A slate is one decision here, whatever the number of its arms. By the index on time: O(rows in the window). */
+/* A slate is one decision here, whatever the number of its arms. By the index on type: O(rows in the window). */
 static int count_decisions(struct ld_store *s, int64_t since_ms, uint64_t *n)
 {
     struct query q;

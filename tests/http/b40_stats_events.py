@@ -1,5 +1,6 @@
 """/stats and /events: the counters are what the log says."""
 import collections
+import json
 
 import pytest
 
@@ -66,6 +67,45 @@ def test_pages_of_the_log_are_the_log(api, busy):
 def test_times_never_go_back(api, busy):
     times = [e["at"] for e in api.events(busy)]
     assert times == sorted(times)
+
+
+def page(api, name, **query):
+    text = api.call("GET", f"/tenants/{name}/events", query=query).text
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_newest_first_is_the_log_backwards_in_pages(api, busy):
+    whole, pages, before = api.events(busy), [], 10**12
+    while before > 1:
+        pages += page(api, busy, before=before, limit=7)
+        before = pages[-1]["seq"]
+    assert pages == whole[::-1] and page(api, busy, before=1) == []
+
+
+@pytest.mark.parametrize("types", ["decided", "observed", "configured", "rewarded,observed", "configured,decided,observed", "tuned"])
+def test_a_page_of_some_types_is_a_filter_of_the_log(api, busy, types):
+    wanted = [e for e in api.events(busy) if e["type"] in types.split(",")]
+    assert page(api, busy, type=types) == wanted[::-1]
+    assert page(api, busy, type=types, after=0) == wanted and page(api, busy, type=types, after=20) == [e for e in wanted if e["seq"] > 20]
+    assert page(api, busy, type=types, before=40, limit=3) == [e for e in wanted if e["seq"] < 40][::-1][:3]
+
+
+def test_types_after_a_compaction_are_those_of_the_log(api, busy):
+    api.call("POST", f"/tenants/{busy}/compact", {"keep_events": 20})
+    whole = api.events(busy)
+    for types in ("summary", "decided,summary,observed", "redacted", "configured"):
+        assert page(api, busy, type=types) == [e for e in whole if e["type"] in types.split(",")][::-1]
+    assert whole[0]["type"] == "summary" and page(api, busy, before=10**9) == whole[::-1]
+
+
+def test_pages_have_one_direction_and_known_types(api, busy):
+    for query, says in (({"after": 1, "before": 5}, "query parameters after and before: expected one of them"),
+                        ({"type": "decide"}, "query parameter type: expected some of configured, graph, arms, decided, "),
+                        ({"type": "decided,"}, "query parameter type: "), ({"type": ""}, "query parameter type: "),
+                        ({"before": 0}, "query parameter before: expected a whole number from 1 to 9223372036854775807"),
+                        ({"before": "x"}, "query parameter before: ")):
+        answer = api.call("GET", f"/tenants/{busy}/events", query=query, expect=400)
+        assert answer.json["detail"].startswith(says)
 
 
 @pytest.mark.parametrize("part, query", [
