@@ -64,7 +64,8 @@ bool ld_charge_route(struct ld_call *c, struct ld_problem *p);
 /* The number in a parameter that the route has (route.h: ld_queries). 0, or -1 with 400. */
 int ld_call_number(const struct ld_call *c, const char *name, uint64_t *out, struct ld_problem *p);
 
-/* The words in a parameter, with commas between them, as bits; 0 without it. `words` begins with none. 0, or -1 with 400.
+/* The words in a parameter, with commas between them, as bits; 0 without it. `words` begins with none. 0, or -1 with
+ * 400.
  */
 int ld_call_words(const struct ld_call *c, const char *name, const struct kb_words *words, unsigned *out,
                   struct ld_problem *p);

@@ -15,9 +15,9 @@ const struct ld_query *ld_route_query(const struct ld_route *route, const char *
     return NULL;
 }
 
-/* Whether path fits the pattern, in which {t} and {p} take one non-empty segment, and {u} or {k} at its end all that is
- * left, slashes included: a user's id may have them. An escaped slash is part of its segment (ld_request_path keeps it
- * so). *rest, unless NULL, is set to what is left. */
+/* Whether path fits the pattern, in which {t} and {p} take one non-empty segment, and {u}, {k} or {d} at its end all
+ * that is left, slashes included: a user's id may have them. An escaped slash is part of its segment (ld_request_path
+ * keeps it so). *rest, unless NULL, is set to what is left. */
 static bool fits(const char *pattern, const char *path, const char **rest)
 {
     while (*pattern != '\0') {
@@ -52,13 +52,13 @@ void ld_route_rest(const struct ld_route *route, const char *path, char out[LD_P
     out[n] = '\0';
 }
 
-/* Escapes that are left are of slashes and percent signs, which only a user's id may have. */
+/* Escapes that are left are of slashes and percent signs, which only ids of users and decisions may have. */
 bool ld_route_hides(const struct ld_route *route, const char *path)
 {
     const char *escape = strchr(path, '%'), *rest = NULL;
     if (escape == NULL)
         return false;
-    if (route != NULL && strstr(route->path, "{u}") != NULL)
+    if (route != NULL && (strstr(route->path, "{u}") != NULL || strstr(route->path, "{d}") != NULL))
         (void)fits(route->path, path, &rest);
     return rest == NULL || escape < rest;
 }

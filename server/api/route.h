@@ -45,8 +45,8 @@ enum ld_route_tenant {
 
 struct ld_route {
     const char *method;
-    const char *path; /* {t}, {p} stand for one segment: the tenant's name, a problem's; {u}, {k}, at the end, for the
-                         rest: a user's id, a key's */
+    const char *path; /* {t}, {p} stand for one segment: the tenant's name, a problem's; {u}, {k}, {d}, at the end,
+                         for the rest: the id of a user, a key, a decision */
     enum ld_body body;
     enum ld_role role; /* that the caller's key must have */
     enum ld_place place;
@@ -84,8 +84,8 @@ const struct ld_query *ld_route_query(const struct ld_route *route, const char *
  * finds the row of GET. */
 int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTES]);
 
-/* What stands at {u} or {k} of the route's path, decoded; "" without one. More than KB_ID_MAX_BYTES for what is longer
- * than any id. */
+/* What stands at {u}, {k} or {d} of the route's path, decoded; "" without one. More than KB_ID_MAX_BYTES for what is
+ * longer than any id. */
 #define LD_PATH_REST_BYTES 258
 void ld_route_rest(const struct ld_route *route, const char *path, char out[LD_PATH_REST_BYTES]);
 

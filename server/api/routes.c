@@ -43,6 +43,7 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_MODEL,   HANDLED(api_model)},
     {"GET",    "/tenants/{t}/stats",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_stats)},
     {"GET",    "/tenants/{t}/events",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_events)},
+    {"GET",    "/tenants/{t}/decisions/{d}", LD_BODY_NONE,   LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_decision)},
     {"GET",    "/tenants/{t}/export",      LD_BODY_NONE,     LD_ROLE_READ,     LD_AS_TRANSFER, LD_TENANT_OF_PATH,    LD_WORK_COPY,    HANDLED(api_export)},
     {"POST",   "/tenants/{t}/import",      LD_BODY_LOG,      LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_import)},
     {"POST",   "/tenants/{t}/replay",      LD_BODY_LOG,      LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_OF_PATH,    LD_WORK_FOLD,    HANDLED(api_replay)},

@@ -117,6 +117,13 @@ struct ld_page {
 int ld_store_page(struct ld_store *s, const struct ld_page *page, int (*fn)(void *arg, const struct ld_row *row),
                   void *arg);
 
+/* The lines of a decision, in order: decided (or what a summary has of an open one), rewarded, late, expired,
+ * activated. As ld_store_read. And the version of the configuration in force before that line; 0: not known. O(log n).
+ */
+int ld_store_decision_lines(struct ld_store *s, const char *decision, int (*fn)(void *arg, const struct ld_row *row),
+                            void *arg);
+int ld_store_version_at(struct ld_store *s, uint64_t seq, uint64_t *version);
+
 /* Calls fn for the last configured event, or the beginning of a summary when that is later; 0 without a call when there
  * is none. */
 int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const struct ld_row *row), void *arg);

@@ -141,14 +141,14 @@ static const char *section(const char *text, const char *head)
 static const char *role_in_contract(const struct ld_route *route)
 {
     static const char *const names[][2] = {
-        {"{t}", "{tenant}"}, {"{u}", "{user}"}, {"{k}", "{key}"}, {"{p}", "{problem}"}};
+        {"{t}", "{tenant}"}, {"{u}", "{user}"}, {"{k}", "{key}"}, {"{p}", "{problem}"}, {"{d}", "{decision}"}};
     static char role[32];
     char head[256] = "\n  ", method[16] = "\n    ";
     for (const char *p = route->path; *p != '\0'; p += *p == '{' ? 3 : 1) {
         size_t k = 0;
-        while (k < 4 && strncmp(p, names[k][0], 3) != 0)
+        while (k < 5 && strncmp(p, names[k][0], 3) != 0)
             k++;
-        strncat(head, k < 4 ? names[k][1] : p, k < 4 ? 32 : 1);
+        strncat(head, k < 5 ? names[k][1] : p, k < 5 ? 32 : 1);
     }
     strcat(head, ":");
     for (size_t i = 0; route->method[i] != '\0'; i++)
