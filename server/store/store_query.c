@@ -27,10 +27,11 @@
 
 /* The arm that a decision's slot 0 shows: of its row, or of the summary that stands for it. */
 #define SLOT_0(decision)                                                                                               \
-    "coalesce((SELECT d.arm FROM events d WHERE d.decision = " decision " AND d.type = 4),"                            \
-    " (SELECT d.arm FROM " LD_LOG " d WHERE d.decision = " decision " AND d.type = 11))"
+    "coalesce((SELECT d.arm FROM events d WHERE d.decision = " decision " AND +d.type = 4),"                           \
+    " (SELECT d.arm FROM " LD_LOG " d WHERE d.decision = " decision " AND +d.type = 11))"
 
-/* Types are written as numbers because partial indexes are chosen by literals: 1 configured, 4 decided, 5
+/* Where a decision is told, +type keeps SQLite from the index on types, which it takes for as good.
+ * Types are written as numbers because partial indexes are chosen by literals: 1 configured, 4 decided, 5
  * rewarded, 6 observed, 7 expired, 8 activated, 11 summary (event.h; stored, hence never renumbered). */
 _Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 5 && KB_EV_OBSERVED == 6,
                "see the statements below");
@@ -48,8 +49,8 @@ static const char *const statements[LD_N_QUERIES] = {
     [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
     [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer, user FROM " LD_LOG " WHERE decision = ?1 ORDER BY seq",
     [LD_QUERY_OBSERVATION] = "SELECT user = ?2 AND arm = ?3 AND reward = ?4 FROM events"
-                             " WHERE decision = ?1 AND type = 6 AND seq >= (SELECT kept FROM log_start)",
-    [LD_QUERY_REWARDS] = "SELECT decision, arm, reward FROM events"
+                             " WHERE decision = ?1 AND +type = 6 AND seq >= (SELECT kept FROM log_start)",
+    [LD_QUERY_REWARDS] = "SELECT decision, arm, reward FROM events INDEXED BY events_reward_id"
                          " WHERE user = ?1 AND type = 5 AND seq >= (SELECT kept FROM log_start) ORDER BY seq",
     [LD_QUERY_AGGREGATION] =
         "SELECT json_extract(text, '$.configuration.aggregation') FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
@@ -76,7 +77,7 @@ static const char *const statements[LD_N_QUERIES] = {
                                             "total(reward) FROM told"
                                             "  WHERE slot_0 IS NOT NULL AND (?2 = 0 OR NOT EXISTS (SELECT 1 FROM "
                                             "events n WHERE n.decision = told.decision"
-                                            "   AND n.type = 5 AND n.seq > told.seq AND coalesce(n.arm, slot_0) = "
+                                            "   AND +n.type = 5 AND n.seq > told.seq AND coalesce(n.arm, slot_0) = "
                                             "coalesce(named, slot_0))) GROUP BY a"
                                             " UNION ALL"
                                             " SELECT arm, 0, 1, reward FROM events WHERE type = 6 AND seq > (SELECT "
@@ -84,11 +85,11 @@ static const char *const statements[LD_N_QUERIES] = {
                                             " UNION ALL"
                                             " SELECT coalesce(json_extract(j.value, '$.arm'), slot_0) AS a, 0, 1, "
                                             "x.reward FROM closed x"
-                                            "  LEFT JOIN events d ON d.decision = x.decision AND d.type = 4,"
+                                            "  LEFT JOIN events d ON d.decision = x.decision AND +d.type = 4,"
                                             "  json_each(coalesce(json_extract(d.text, '$.slate'), '[{}]')) j"
                                             "  WHERE slot_0 IS NOT NULL AND NOT EXISTS (SELECT 1 FROM events r WHERE "
                                             "r.decision = x.decision"
-                                            "   AND r.type = 5 AND r.seq < x.seq AND coalesce(r.arm, slot_0) = a)"
+                                            "   AND +r.type = 5 AND r.seq < x.seq AND coalesce(r.arm, slot_0) = a)"
                                             ") GROUP BY arm ORDER BY arm",
 };
 

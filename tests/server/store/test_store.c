@@ -402,6 +402,7 @@ START_TEST(queries_use_their_indexes)
         {"SELECT type FROM events WHERE decision = ?1 ORDER BY seq", "events_decision"},
         {"SELECT count(*) FROM events WHERE type = 4 AND seq > ?1", "events_type"},
         {"SELECT seq FROM events WHERE type = 6 AND seq < ?1 ORDER BY seq DESC LIMIT 9", "events_type"},
+        {"SELECT user FROM events WHERE decision = ?1 AND +type = 6 AND seq >= 1", "events_decision"},
         {"SELECT max(seq) FROM events WHERE reset = 1", "events_reset"},
         {"SELECT max(seq) FROM events WHERE type = 1", "events_type"},
     };
