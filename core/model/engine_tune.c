@@ -17,6 +17,7 @@
 
 #define EVALUATIONS 60.0         /* of the objective in one refit */
 #define MOST_EVALUATION 1e7      /* multiply-adds of one */
+#define POINT_WORK 30.0          /* of a point that stands alone: a logarithm, and divisions */
 #define FEATURE_EVALUATIONS 20.0 /* over a dictionary of m points, m^3 each */
 #define LEAST_POINTS 32.0        /* one that is chosen anew is taken to have twice the points in force, and these */
 #define RHO_COLUMNS (5 * 256.0)
@@ -24,7 +25,7 @@
 
 static bool is_tunable(const struct kb_spec *spec)
 {
-    return spec->is_tuned && spec->learned != 0 && kb_repr_is_of_components(spec->repr.type);
+    return spec->is_tuned && spec->learned != 0 && kb_spec_has_prior(spec);
 }
 
 static double last_refit(const struct kb_engine *e)
@@ -125,6 +126,8 @@ double kb_site_refit_work(const struct kb_site *site, const struct kb_spec *spec
     const double n = (double)site->history->n;
     double work = EVALUATIONS * fmin(n * n * n, MOST_EVALUATION);
 
+    if (spec->repr.type == KB_REPR_EXACT)
+        return EVALUATIONS * POINT_WORK * n;
     if (spec->repr.type == KB_REPR_BY_COMPONENT) { /* and a dictionary of its own to find them with */
         const double least = fmin(2 * (double)n_support + LEAST_POINTS, n * (KB_N_PARTS - 1));
         const double m = fmin(least, (double)spec->repr.max_dictionary);

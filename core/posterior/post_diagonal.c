@@ -1,14 +1,16 @@
 /* The exact posterior where the kernel tells points apart and no more (kb_spec_is_diagonal): no factor.
  *
  *   U, n_i, S_i    distinct points, observations and sum of rewards at point i                     (post_exact.c)
+ *   mu, v          mean and variance of a point before anything is learned of it: 0 and 1, or those of `prior` where
+ * the model is scaled (kb_spec_is_scaled) a              lambda / v
  *
- * K_UU = I, so the factor of post_exact.c is diagonal, F_ii^2 = 1 + lambda / n_i, and what it gives by solves is
+ * K_UU = v I, so the factor of post_exact.c is diagonal, F_ii^2 = v + lambda / n_i, and what it gives by solves is
  *
- *   mean(i) = S_i / (n_i + lambda),   sd^2(i) = lambda / (n_i + lambda)              a point never learned at: 0 and 1
- *   ln det(I + K_t / lambda)          = sum ln(1 + n_i / lambda)
+ *   mean(i) = mu + (S_i - n_i mu) / (n_i + a),   sd^2(i) = v a / (n_i + a)      a point never learned at: mu and v
+ *   ln det(I + K_t / lambda)          = sum ln(1 + n_i / a)
+ *   tr K_t (K_t + lambda I)^-1        = sum n_i / (n_i + a)
  *   lambda y^T (K_t + lambda I)^-1 y  = sum lambda S_i^2 / (n_i (n_i + lambda)) + scatter of repeated rewards
- *   tr K_t (K_t + lambda I)^-1        = sum n_i / (n_i + lambda)
- *   spectrum (spectrum.h)             e_i = n_i, Q = I
+ *   spectrum (spectrum.h)             e_i = n_i, Q = I                          these two where mu is 0 and v is 1
  *
  * Forgetting: n_i becomes left n_i, S_i likewise; nothing is prepared.
  *
@@ -22,6 +24,18 @@
 
 #include "posterior/exact.h"
 #include "base/hash.h"
+#include "posterior/point_scales.h"
+
+static enum kb_err diagonal_init(struct kb_posterior *p, const struct kb_spec *spec)
+{
+    struct kb_exact *e = kb_exact_of(p);
+
+    e->is_scaled = kb_spec_is_scaled(spec);
+    e->mean = e->is_scaled ? spec->prior.mean : 0;
+    e->variance = e->is_scaled ? spec->prior.arm : 1;
+    e->ridge = p->lambda / e->variance;
+    return kb_exact_init(p, spec);
+}
 
 /* Points that are known, by numbers of the support; KB_POINT_NONE elsewhere. What stands in a candidate's features is
  * nothing to this kernel. */
@@ -39,8 +53,8 @@ static void diagonal_predict(const struct kb_posterior *p, const struct kb_candi
                                      cand->n - c < KB_BLOCK ? cand->n - c : KB_BLOCK, point);
         const uint32_t i = point[c % KB_BLOCK];
         const double count = i != KB_POINT_NONE ? e->count[i] : 0;
-        mean[c] = i != KB_POINT_NONE ? e->sum[i] / (count + p->lambda) : 0;
-        variance[c] = p->lambda / (count + p->lambda);
+        mean[c] = i != KB_POINT_NONE ? e->mean + (e->sum[i] - count * e->mean) / (count + e->ridge) : e->mean;
+        variance[c] = e->variance * (e->ridge / (count + e->ridge));
     }
 }
 
@@ -58,7 +72,7 @@ static void add_to_log_det(struct kb_exact *e, double term)
 
 static double log_term(const struct kb_exact *e, size_t i)
 {
-    return log1p(e->count[i] / e->base.lambda);
+    return log1p(e->count[i] / e->ridge);
 }
 
 /* Over all points, in their order. */
@@ -117,6 +131,10 @@ static void diagonal_evidence(const struct kb_posterior *p, double square, doubl
 {
     const struct kb_exact *e = kb_exact_of_const(p);
     double between = 0, explained = 0;
+    if (e->is_scaled) {
+        kb_posterior_evidence_as_told(p, square, energy, log_det);
+        return;
+    }
     for (size_t i = 0; i < p->support.n; i++) {
         const double mean_square = e->sum[i] * e->sum[i] / e->count[i];
         between += mean_square;
@@ -131,7 +149,7 @@ static void diagonal_facts(const struct kb_posterior *p, struct kb_posterior_fac
     const struct kb_exact *e = kb_exact_of_const(p);
     double dimension = 0;
     for (size_t i = 0; i < p->support.n; i++)
-        dimension += e->count[i] / (e->count[i] + p->lambda);
+        dimension += e->count[i] / (e->count[i] + e->ridge);
     out->effective_dimension = dimension;
     out->information_gain = 0.5 * p->log_det;
 }
@@ -140,6 +158,14 @@ static void diagonal_facts(const struct kb_posterior *p, struct kb_posterior_fac
 static double diagonal_width(const struct kb_posterior *p)
 {
     return p->reads_spectrum ? sqrt((double)p->support.n) : p->support.n > 0;
+}
+
+static enum kb_err diagonal_find_scales(const struct kb_posterior *p, const struct kb_scale_search *search,
+                                        struct kb_scratch *s, struct kb_tuning *out)
+{
+    const struct kb_exact *e = kb_exact_of_const(p);
+    return kb_point_scales_find(&(struct kb_point_rows){p->support.n, e->count, e->sum, search->square}, search, s,
+                                out);
 }
 
 /* --- digest, snapshot ------------------------------------------------------------------------------------- */
@@ -178,8 +204,9 @@ out:
 const struct kb_posterior_ops kb_posterior_diagonal_ops = {
     .bytes = sizeof(struct kb_exact),
     .is_diagonal = true,
-    .init = kb_exact_init,
+    .init = diagonal_init,
     .close = kb_exact_close,
+    .find_scales = diagonal_find_scales,
     .held_bytes = kb_exact_point_bytes,
     .grow = kb_exact_grow_points,
     .predict = diagonal_predict,

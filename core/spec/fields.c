@@ -29,6 +29,7 @@
 #define USER(name) READ_BY(user_kernel.type, KB_TYPE_BIT(KB_USER_##name))
 #define REPR(name) READ_BY(repr.type, KB_TYPE_BIT(KB_REPR_##name))
 #define SUMS READ_BY(repr.type, KB_TYPE_BIT(KB_REPR_BY_ARM) | KB_TYPE_BIT(KB_REPR_BY_COMPONENT))
+#define PRIORS SUMS, .is_of_scaled = true
 #define ALL READ_BY(user_kernel.type, ~0u)
 #define NONE .readers = 0
 #define BOOK .is_book = true
@@ -97,8 +98,8 @@ const struct kb_field kb_fields[] = {
     /* of an exact model the engine's, not the posterior's */
     SIZE("/representation/exact_limit", COUNTS, repr.exact_limit, 4096, FROM(1, 16384), REPR(BY_ARM)),
 
-    REAL("/prior/mean", prior.mean, 0, FROM(-KB_MOST_MAGNITUDE, KB_MOST_MAGNITUDE), LEARNED(MEAN, 0), SUMS),
-    REAL("/prior/arm", prior.arm, 0.05, NOT_NEGATIVE, LEARNED(ARM, 0.05), SUMS),
+    REAL("/prior/mean", prior.mean, 0, FROM(-KB_MOST_MAGNITUDE, KB_MOST_MAGNITUDE), LEARNED(MEAN, 0), PRIORS),
+    REAL("/prior/arm", prior.arm, 0.05, NOT_NEGATIVE, LEARNED(ARM, 0.05), PRIORS),
     REAL("/prior/feature", prior.feature, 0.05, NOT_NEGATIVE, LEARNED(FEATURE, 0.05), REPR(BY_COMPONENT)),
     REAL("/prior/user", prior.user, 0.02, NOT_NEGATIVE, LEARNED(USER, 0.02), SUMS),
     REAL("/prior/context", prior.context, 0.2, NOT_NEGATIVE, LEARNED(CONTEXT, 0.2), SUMS),
@@ -224,6 +225,14 @@ void kb_spec_learn(struct kb_spec *spec, unsigned bits)
     }
 }
 
+void kb_spec_unlearn(struct kb_spec *spec, unsigned bits)
+{
+    for (EACH_FIELD(f))
+        if ((f->learned & bits & spec->learned) != 0)
+            set_real(f, spec, f->usual);
+    spec->learned &= ~bits;
+}
+
 /* NaN fails every comparison and so is outside of every range; whole numbers in range are doubles. */
 enum kb_err kb_fields_check(const struct kb_spec *spec, enum kb_field_turn turn, struct kb_errmsg *msg)
 {
@@ -261,7 +270,7 @@ static bool is_read(const struct kb_field *f, const struct kb_spec *spec)
 {
     int type;
     memcpy(&type, (const char *)spec + f->reader_type, sizeof type);
-    return (f->readers >> type & 1) != 0;
+    return (f->readers >> type & 1) != 0 || (f->is_of_scaled && kb_spec_is_scaled(spec));
 }
 
 bool kb_field_is_silent(const struct kb_field *f, const struct kb_spec *spec)
@@ -314,7 +323,8 @@ bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
              (is_real(f) && real_of(f, a) != real_of(f, b))))
             return false;
     return has_spectrum == kb_spec_reads_spectrum(b) && (!has_spectrum || a->conf.score == b->conf.score) &&
-           kb_rule_reads_levels(a->rule.type) == kb_rule_reads_levels(b->rule.type);
+           kb_rule_reads_levels(a->rule.type) == kb_rule_reads_levels(b->rule.type) &&
+           kb_spec_is_scaled(a) == kb_spec_is_scaled(b);
 }
 
 void kb_spec_take_books(struct kb_spec *to, const struct kb_spec *from)

@@ -46,6 +46,7 @@ struct kb_field {
     /* Which models read it: those with one of these values (bits) in the enum at this offset. */
     unsigned readers;
     size_t reader_type;
+    bool is_of_scaled; /* and exact ones that have a prior (kb_spec_is_scaled) */
 };
 
 extern const struct kb_field kb_fields[];
@@ -64,6 +65,8 @@ void kb_spec_init(struct kb_spec *spec);
 
 /* Leaves the values of these bits to the rewards: each begins at its start. */
 void kb_spec_learn(struct kb_spec *spec, unsigned bits);
+/* Puts the usual values where these were left to the rewards. */
+void kb_spec_unlearn(struct kb_spec *spec, unsigned bits);
 /* Takes from `from` what `to` leaves to the rewards. */
 void kb_spec_keep_learned(struct kb_spec *to, const struct kb_spec *from);
 

@@ -15,7 +15,9 @@
  * batch of rewards costs a decomposition (spectrum.h).
  *
  * The default row, `laplaced`, finds out its own scales (tuning.h): an exact model of each arm where arms have no
- * features, laplaced-by-component where they have. One decision in fifty is drawn from all candidates alike.
+ * features, laplaced-by-component where they have. One decision in fifty is drawn from all candidates alike. `ucb` and
+ * `ts` find theirs as well: one mean and one variance of all arms, and the noise. Where `tune` is false they are the
+ * papers' rows, of mean 0, variance 1 and noise 1.
  *
  * laplaced-kors was the default before: lambda 1/4 bounds the noise variance of rewards in [0, 1], and mu = lambda
  * keeps the sketch finer than the noise; rho 0.01 lets what everybody likes weigh as much as what friends like (the
@@ -95,8 +97,8 @@ static const struct preset presets[] = {
            .lambda = TC_LAMBDA, .conf = KB_CONF_AY),
     PRESET("igp-ucb",          ONES,      RBF,    RBF,    EXACT,  UCB,        2,
            .lambda = IGP_LAMBDA, .conf = KB_CONF_IGP),
-    PRESET("ucb",              ONES,      ONES,   DELTA,  EXACT,  UCB,        2),
-    PRESET("ts",               ONES,      ONES,   DELTA,  EXACT,  THOMPSON,   1),
+    PRESET("ucb",              ONES,      ONES,   DELTA,  EXACT,  UCB,        2, .is_tuned = true),
+    PRESET("ts",               ONES,      ONES,   DELTA,  EXACT,  THOMPSON,   1, .is_tuned = true),
     PRESET("random",           ONES,      ONES,   DELTA,  EXACT,  UNIFORM,    2),
 };
 /* clang-format on */
@@ -155,7 +157,9 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
     if (p->noise > 0)
         spec->conf.noise = p->noise;
     spec->is_tuned = p->is_tuned;
-    if (p->is_tuned)
+    if (p->is_tuned && p->repr == KB_REPR_EXACT)
+        kb_spec_learn(spec, KB_LEARNED_APART);
+    else if (p->is_tuned)
         kb_spec_learn(spec, p->follows_medians ? KB_LEARNED_ALL & ~KB_LEARNED_SHAPE : KB_LEARNED_ALL);
     return KB_OK;
 }

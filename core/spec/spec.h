@@ -99,6 +99,8 @@ enum kb_learned {
     KB_LEARNED_RHO = 128,
     KB_LEARNED_FEATURE = 256,
     KB_LEARNED_ALL = 511,
+    KB_LEARNED_APART =
+        KB_LEARNED_NOISE | KB_LEARNED_MEAN | KB_LEARNED_ARM,   /* of points that are told apart and no more */
     KB_LEARNED_SHAPE = KB_LEARNED_LENGTHSCALE | KB_LEARNED_RHO /* other ones are other features (features.h) */
 };
 
@@ -144,7 +146,7 @@ struct kb_repr_spec {
 
 /* by_arm, by_component: what an arm is before anything is learned of it: its rewards have this mean, and a variance
  * that is the sum of its components' (arm_kernel.h, component_kernel.h). Variances in squared reward units, 0 leaves a
- * component out. */
+ * component out. An exact model that has a prior (kb_spec_has_prior) reads mean and arm, of each of its points. */
 struct kb_prior_spec {
     double mean;
     double arm;     /* of the arm alone */
@@ -249,7 +251,16 @@ bool kb_repr_is_of_components(enum kb_repr_type type);
 /* Whether the representation holds all points and the kernel tells them apart and no more: k(s, s') is 1 where they are
  * the same to it, else 0. */
 bool kb_spec_is_diagonal(const struct kb_spec *spec);
-/* Whether that costs a candidate the same however many points are held: no rule reads them all. */
+/* Whether it is such a model, and has the prior's mean and variance instead of 0 and 1: it finds its scales, or was
+ * told them, and acts on mean and deviation. */
+bool kb_spec_is_scaled(const struct kb_spec *spec);
+/* Whether the representation has a prior: of components, or a scaled one. */
+bool kb_spec_has_prior(const struct kb_spec *spec);
+/* Of an exact model, whether it finds its scales: KB_LEARNED_APART are left to the rewards where it can have a prior;
+ * or 0, 1 and the usual noise. Nothing else changes, and no other model. */
+void kb_spec_tune(struct kb_spec *spec, bool is_tuned);
+
+/* Whether a diagonal model costs a candidate the same however many points are held: no rule reads them all. */
 bool kb_spec_is_unbounded(const struct kb_spec *spec);
 
 /* The spec of the kernel's parts that tell points apart. Differs for by_arm and by_component alone: where nothing is

@@ -75,6 +75,33 @@ bool kb_spec_is_unbounded(const struct kb_spec *spec)
     return kb_spec_is_diagonal(spec) && !kb_spec_reads_spectrum(spec);
 }
 
+/* Bounds are of the kernel as it is, and elimination compares widths with its variance of 1. */
+static bool can_be_scaled(const struct kb_spec *spec)
+{
+    return kb_spec_is_diagonal(spec) && spec->conf.type == KB_CONF_FIXED && !kb_rule_reads_levels(spec->rule.type);
+}
+
+bool kb_spec_is_scaled(const struct kb_spec *spec)
+{
+    return spec->is_tuned && can_be_scaled(spec);
+}
+
+bool kb_spec_has_prior(const struct kb_spec *spec)
+{
+    return kb_repr_is_of_components(spec->repr.type) || kb_spec_is_scaled(spec);
+}
+
+void kb_spec_tune(struct kb_spec *spec, bool is_tuned)
+{
+    if (spec->repr.type != KB_REPR_EXACT)
+        return;
+    spec->is_tuned = is_tuned && can_be_scaled(spec);
+    if (spec->is_tuned)
+        kb_spec_learn(spec, KB_LEARNED_APART);
+    else
+        kb_spec_unlearn(spec, KB_LEARNED_APART);
+}
+
 struct kb_spec kb_spec_of_parts(const struct kb_spec *spec, bool has_graph)
 {
     struct kb_spec parts = *spec;
@@ -187,6 +214,9 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
                        "%s is not proved for a sum of components; on by_component take fixed",
                        kb_word(&kb_conf_words, (int)spec->conf.type));
+    if (kb_spec_is_scaled(spec) && !(spec->prior.arm > 0))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/prior/arm",
+                       "expected more than 0: it is the only variance that this model has");
     if (!is_served(spec))
         return kb_fail(KB_EUNSUPPORTED, msg, "/confidence/type",
                        "%s needs representation exact; on %s take ek_plus, amm, dmm or cmm",

@@ -173,8 +173,9 @@ static void put_confidence(struct ld_text *t, const struct kb_conf_facts *facts,
 static void put_shares(struct ld_text *t, const struct kb_spec *spec, bool has_graph)
 {
     const struct kb_spec parts = kb_spec_of_parts(spec, has_graph);
-    const bool has_users = parts.user_kernel.type != KB_USER_ONES,
-               has_contexts = parts.context_kernel.type != KB_VEC_ONES;
+    const bool is_sum = kb_repr_is_of_components(spec->repr.type),
+               has_users = is_sum && parts.user_kernel.type != KB_USER_ONES,
+               has_contexts = is_sum && parts.context_kernel.type != KB_VEC_ONES;
     const struct {
         const char *name, *words;
         double variance;
@@ -207,7 +208,7 @@ static void put_shares(struct ld_text *t, const struct kb_spec *spec, bool has_g
     ld_text_put_string(t, "words", words);
 }
 
-/* What a model that holds arms apart has found out of itself. */
+/* What a model that has a prior has found out of itself. */
 static void put_scales(struct ld_text *t, const struct kb_engine *e)
 {
     const struct kb_spec *spec = kb_engine_spec(e);
@@ -215,7 +216,7 @@ static void put_scales(struct ld_text *t, const struct kb_engine *e)
     const struct kb_tuning *history = kb_engine_tunings(e, &n);
     struct kb_tuning in_force = {0};
 
-    if (!kb_repr_is_of_components(spec->repr.type))
+    if (!kb_spec_has_prior(spec))
         return;
     ld_text_key(t, "scales");
     ld_text_lit(t, "{");

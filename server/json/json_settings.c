@@ -243,6 +243,29 @@ static void learn_nothing(struct kb_spec *spec)
     spec->learned = 0;
 }
 
+/* `tune`, which an exact model hears before its numbers: they fix what they name. */
+static void hear_tune(const struct ld_value *object, struct kb_spec *spec)
+{
+    const struct ld_value *v = ld_member_of(object, "tune");
+
+    if (ld_is(v, LD_V_TRUE) && !spec->is_tuned)
+        kb_spec_tune(spec, true);
+    else if (ld_is(v, LD_V_FALSE))
+        kb_spec_tune(spec, false);
+}
+
+/* Behind all members. In a request what an exact model cannot find, or is not to, is what it is in the papers; the line
+ * of a log that is older than such a prior has none. */
+static void settle_tune(const struct ld_in *in, const struct ld_value *object, struct kb_spec *spec)
+{
+    const bool is_exact = spec->repr.type == KB_REPR_EXACT;
+
+    if (is_exact && !in->is_log && !kb_spec_is_scaled(spec) && (spec->learned & KB_LEARNED_APART) != 0)
+        kb_spec_tune(spec, false);
+    if (in->is_log && kb_spec_is_scaled(spec) && ld_member_of(object, "prior") == NULL)
+        spec->is_tuned = false;
+}
+
 /* Algorithm and dimensions, which decide what all other fields are when left out. What is wrong with them is told when
  * read_group comes by; until then a default helps to find the other faults. */
 static void read_identity(const struct ld_in *in, const struct ld_value *v, struct ld_settings *out)
@@ -254,6 +277,8 @@ static void read_identity(const struct ld_in *in, const struct ld_value *v, stru
         (void)kb_spec_preset(&out->spec, "laplaced", context_dim, arm_dim);
     if (in->is_log)
         learn_nothing(&out->spec);
+    else
+        hear_tune(v, &out->spec);
 }
 
 /* --- challengers --------------------------------------------------------------------------------------- */
@@ -271,8 +296,11 @@ static void read_challenger(struct ld_in *in, const struct ld_value *v, const st
     }
     if (in->is_log)
         learn_nothing(&s.spec);
+    else
+        hear_tune(v, &s.spec);
     if (ld_in_members(in, v, &ld_challenger_rules, read_member, &r))
         follow_bookkeeping(v, &s.spec);
+    settle_tune(in, v, &s.spec);
     *out = s.spec;
 }
 
@@ -386,6 +414,7 @@ void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settin
     if (ld_in_done(in) != 0)
         return;
     follow_bookkeeping(v, &out->spec);
+    settle_tune(in, v, &out->spec);
     read_challengers(in, ld_member_of(v, "challengers"), out);
     enum kb_err rc = check_spec(in, &out->spec, &msg);
     if (rc == KB_OK)

@@ -147,6 +147,7 @@ static void fill_spec(struct kb_spec *spec, const struct bench_row *row, size_t 
 {
     if (kb_spec_preset(spec, row->preset, CONTEXT_DIM, ARM_DIM) != KB_OK)
         bench_die(NAME, row->preset);
+    kb_spec_tune(spec, false);
     spec->is_tuned = false; /* scales that move would move the dictionary */
     spec->context_kernel.is_median = spec->arm_kernel.is_median = false;
     spec->context_kernel.lengthscale = spec->arm_kernel.lengthscale = 2;

@@ -328,6 +328,12 @@ static double shared_components(const struct kbt_world *w, double users, const s
     return value[part];
 }
 
+/* ucb and ts as they are: exact, and tuned. No other row of the table has both. */
+static bool has_scaled_points(const struct kbt_world *w)
+{
+    return w->spec.repr.type == KB_REPR_EXACT && w->spec.is_tuned;
+}
+
 double kbt_world_kernel(const struct kbt_world *w, const struct kbt_observation *a, const struct kbt_observation *b)
 {
     size_t c = w->spec.context_dim;
@@ -337,6 +343,8 @@ double kbt_world_kernel(const struct kbt_world *w, const struct kbt_observation 
     if (w->spec.repr.type == KB_REPR_BY_COMPONENT)
         return shared_components(w, value, a, b);
     value *= vec_kernel(&w->spec.context_kernel, c, a->x, b->x);
+    if (has_scaled_points(w))
+        value *= w->spec.prior.arm;
     if (w->spec.arm_kernel.type == KB_VEC_DELTA)
         return a->arm == b->arm ? value : 0;
     return value * vec_kernel(&w->spec.arm_kernel, w->spec.arm_dim, a->x + c, b->x + c);
@@ -345,7 +353,7 @@ double kbt_world_kernel(const struct kbt_world *w, const struct kbt_observation 
 static double prior_mean_of(const struct kbt_world *w)
 {
     const bool is_sum = w->spec.repr.type == KB_REPR_BY_ARM || w->spec.repr.type == KB_REPR_BY_COMPONENT;
-    return is_sum ? w->spec.prior.mean : 0;
+    return is_sum || has_scaled_points(w) ? w->spec.prior.mean : 0;
 }
 
 /* K_t + ridge I, malloc'ed. */

@@ -255,6 +255,8 @@ static int open_model(struct lc_ope_run *u)
         spec = *u->o->model;
     else
         (void)kb_spec_preset(&spec, MEAN_ARM_PRESET, 0, 0);
+    if (u->o->model == NULL)
+        kb_spec_tune(&spec, false);
     /* only its mean is read */
     spec.rule = (struct kb_rule_spec){.type = KB_RULE_UNIFORM, .scale = 1};
     spec.conf.type = KB_CONF_FIXED;

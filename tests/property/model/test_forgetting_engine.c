@@ -395,6 +395,7 @@ static double regret_of(uint64_t seed, double discount, bool has_change)
     struct kb_candidate arms[N_CHOICES];
 
     ck_assert_int_eq(kb_spec_preset(&spec, "ucb", 0, 0), KB_OK);
+    kb_spec_tune(&spec, false);
     spec.repr.lambda = 0.05;
     spec.forgetting.type = discount < 1 ? KB_FORGET_DISCOUNT : KB_FORGET_NONE;
     spec.forgetting.discount = discount < 1 ? discount : 0.9;

@@ -34,6 +34,7 @@ static void open_world(struct world *w)
     *w = (struct world){.n_ties = 0};
     kbt_log_open(&w->log);
     ck_assert_int_eq(kb_spec_preset(&spec, "ucb", 0, 0), KB_OK);
+    kb_spec_tune(&spec, false);
     spec.rule.type = KB_RULE_UNIFORM;
     w->lambda = spec.repr.lambda;
     ck_assert_int_eq(kbt_log_live(&w->log, kbt_configured(&spec, 1), NULL), KB_OK);

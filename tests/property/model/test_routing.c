@@ -97,6 +97,7 @@ static void open_world(struct world *w, const struct scenario *s)
     ck_assert_int_eq(kb_engine_new(&w->e, kbt_key), KB_OK);
     ck_assert_int_eq(kb_engine_scratch_new(&w->s), KB_OK);
     ck_assert_int_eq(kb_spec_preset(&spec, s->algorithm, 0, 0), KB_OK);
+    kb_spec_tune(&spec, false);
     spec.rule.epsilon = s->epsilon;
     spec.rule.type = s->rule < KB_RULE_N ? s->rule : spec.rule.type;
     spec.routing = (struct kb_routing_spec){.holdout = s->share, .baseline = s->baseline, .sticky_ms = TTL_MS};

@@ -372,6 +372,152 @@ START_TEST(variances_are_those_that_the_rewards_were_made_with)
 }
 END_TEST
 
+/* --- one mean for each arm: ucb and ts ---------------------------------------------------------------------- */
+
+static const struct kb_tuning *last_tuning(const struct kbt_log *log)
+{
+    size_t n = 0;
+    const struct kb_tuning *t = kb_engine_tunings(log->live, &n);
+
+    ck_assert_uint_gt(n, 0);
+    return t + n - 1;
+}
+
+static struct kb_spec row_of(int i)
+{
+    struct kb_spec spec;
+
+    ck_assert_int_eq(kb_spec_preset(&spec, i == 0 ? "ucb" : "ts", 0, 0), KB_OK);
+    spec.seed = 5;
+    return spec;
+}
+
+struct counted {
+    double n[N_ARMS], sum[N_ARMS];
+};
+
+static void teach_means(struct kbt_log *log, size_t from, size_t n, double times, double plus, struct counted *out)
+{
+    for (size_t i = from; i < from + n; i++) {
+        const size_t arm = (size_t)(uniform(60000 + i) * N_ARMS);
+        const double y = times * (0.1 * (double)arm + 0.2 * normal(70000 + i)) + plus;
+
+        live(log, observed(i % N_USERS, arm, NULL, y));
+        kbt_log_finish_builds(log);
+        if (out != NULL)
+            out->n[arm]++, out->sum[arm] += y;
+    }
+}
+
+static void ask_plainly(const struct kbt_log *log, uint64_t key, struct kb_scratch *s, struct kb_decision *d)
+{
+    const struct kb_query q = {.user = "u0", .key = key};
+
+    ck_assert_int_eq(kb_engine_fit_scratch(log->live, s, 0, 0), KB_OK);
+    ck_assert_int_eq(kb_engine_decide(log->live, &q, s, d, NULL), KB_OK);
+}
+
+/* By the posterior of one normal mean, from the values that the model tells. */
+START_TEST(what_an_arm_is_told_to_earn_follows_from_the_scales_and_its_own_rewards)
+{
+    struct kbt_log log;
+    struct kb_scratch s;
+    struct kb_decision d;
+    struct counted c = {{0}, {0}};
+    const struct kb_spec spec = row_of(_i);
+
+    open_log(&log, &spec);
+    put_arms(&log, N_ARMS + 1); /* one that is never shown */
+    kb_scratch_init(&s);
+    ask_plainly(&log, 1, &s, &d);
+    for (size_t a = 0; a <= N_ARMS; a++) /* nothing is known of the rewards' unit */
+        ck_assert_double_eq_tol(d.propensity[a], 1.0 / (N_ARMS + 1), 1e-15);
+    teach_means(&log, 0, 100, 1, 0, &c);
+    const struct kb_spec *now = kb_engine_spec(log.live);
+    const double mu = now->prior.mean, v = now->prior.arm, noise = now->repr.lambda;
+    ck_assert(mu != spec.prior.mean && v != spec.prior.arm && noise != spec.repr.lambda);
+    ck_assert_double_ge(noise, 0.04 / 1.5);
+    ck_assert_double_le(noise, 0.04 * 1.5);
+    ask_plainly(&log, 2, &s, &d);
+    for (size_t a = 0; a <= N_ARMS; a++) {
+        const double n = a < N_ARMS ? c.n[a] : 0, sum = a < N_ARMS ? c.sum[a] : 0, weight = n / (n + noise / v);
+
+        ck_assert(kbt_close(d.mean[a], n > 0 ? mu + weight * (sum / n - mu) : mu, 1e-12));
+        ck_assert(kbt_close(d.sd[a] * d.sd[a], 1 / (1 / v + n / noise), 1e-12));
+    }
+    kb_scratch_close(&s);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(rows_of_means_do_not_know_the_unit_of_rewards)
+{
+    struct kbt_log log[2];
+    struct kb_scratch s[2];
+    struct kb_decision d[2];
+    const struct kb_spec spec = row_of(_i);
+
+    for (size_t k = 0; k < 2; k++) {
+        open_log(&log[k], &spec);
+        put_arms(&log[k], N_ARMS);
+        kb_scratch_init(&s[k]);
+        teach_means(&log[k], 0, 140, k == 0 ? 1 : 100, k == 0 ? 0 : 5, NULL);
+    }
+    ck_assert(kbt_close(last_tuning(&log[1])->prior.mean, 100 * last_tuning(&log[0])->prior.mean + 5, 1e-9));
+    ck_assert(kbt_close(last_tuning(&log[1])->noise, 1e4 * last_tuning(&log[0])->noise, 1e-5));
+    for (uint64_t key = 0; key < 50; key++) {
+        for (size_t k = 0; k < 2; k++)
+            ask_plainly(&log[k], key, &s[k], &d[k]);
+        ck_assert_uint_eq(d[0].chosen, d[1].chosen);
+    }
+    for (size_t k = 0; k < 2; k++)
+        kb_scratch_close(&s[k]);
+    kbt_log_drop(&log[0]);
+    kbt_log_close(&log[1]);
+}
+END_TEST
+
+/* Tuned, the papers' form, tuned again with a noise of the caller's; while rewards fade. */
+START_TEST(rows_of_means_change_between_both_forms)
+{
+    struct kbt_log log;
+    struct kb_spec spec = row_of(_i);
+    struct kb_scratch s;
+    struct kb_decision d;
+    size_t n = 0;
+
+    spec.forgetting.type = KB_FORGET_DISCOUNT;
+    spec.forgetting.discount = 0.98;
+    open_log(&log, &spec);
+    put_arms(&log, N_ARMS);
+    kb_scratch_init(&s);
+    teach_means(&log, 0, 50, 1, 0, NULL);
+    ck_assert(kb_engine_spec(log.live)->prior.mean != 0);
+    kb_spec_tune(&spec, false);
+    ck_assert(spec.repr.lambda == 1 && !spec.is_tuned && spec.learned == 0);
+    live(&log, kbt_configured(&spec, 2));
+    teach_means(&log, 50, 50, 1, 0, NULL);
+    ask_plainly(&log, 3, &s, &d);
+    for (size_t a = 0; a < N_ARMS; a++) /* mean 0, variance and noise 1: mean = S / (n + 1), sd^2 = 1 / (n + 1) */
+        ck_assert(d.sd[a] > 0.1 && d.sd[a] < 0.5 && fabs(d.mean[a]) < 1);
+    (void)kb_engine_tunings(log.live, &n);
+    ck_assert_uint_eq(n, 5);
+    kb_spec_tune(&spec, true);
+    spec.learned &= ~(unsigned)KB_LEARNED_NOISE;
+    spec.repr.lambda = 0.5;
+    live(&log, kbt_configured(&spec, 3));
+    teach_means(&log, 100, 60, 1, 0, NULL);
+    ck_assert(kb_engine_spec(log.live)->repr.lambda == 0.5);
+    (void)kb_engine_tunings(log.live, &n);
+    ck_assert_uint_eq(n, 7);
+    struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, false);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
+    kb_engine_free(fold);
+    kb_scratch_close(&s);
+    kbt_log_close(&log);
+}
+END_TEST
+
 /* --- arms with features, by components --------------------------------------------------------------------- */
 
 static struct kb_spec components_of(uint32_t context_dim)
@@ -398,15 +544,6 @@ static void teach_line(struct kbt_log *log, size_t n, bool is_smooth, double tim
         live(log, ev);
         kbt_log_finish_builds(log);
     }
-}
-
-static const struct kb_tuning *last_tuning(const struct kbt_log *log)
-{
-    size_t n = 0;
-    const struct kb_tuning *t = kb_engine_tunings(log->live, &n);
-
-    ck_assert_uint_gt(n, 0);
-    return t + n - 1;
 }
 
 START_TEST(what_arms_share_is_told_from_what_each_has_alone)
@@ -500,6 +637,9 @@ int main(void)
     tcase_add_test(c, the_mean_is_that_of_a_uniform_choice);
     tcase_add_test(c, two_thousand_zeros_leave_all_arms_alive);
     tcase_add_test(c, variances_are_those_that_the_rewards_were_made_with);
+    tcase_add_loop_test(c, what_an_arm_is_told_to_earn_follows_from_the_scales_and_its_own_rewards, 0, 2);
+    tcase_add_loop_test(c, rows_of_means_do_not_know_the_unit_of_rewards, 0, 2);
+    tcase_add_loop_test(c, rows_of_means_change_between_both_forms, 0, 2);
     tcase_add_test(c, what_arms_share_is_told_from_what_each_has_alone);
     tcase_add_test(c, the_unit_of_rewards_changes_no_share_of_a_component);
     tcase_add_test(c, a_refit_of_components_beside_the_traffic_is_read_by_a_fold);

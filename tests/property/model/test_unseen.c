@@ -142,6 +142,7 @@ static void open_world(struct world *w, const char *preset)
     *w = (struct world){0};
     const bool has_vectors = strcmp(preset, "ucb") != 0;
     ck_assert_int_eq(kb_spec_preset(&w->spec, preset, has_vectors ? DIM : 0, has_vectors ? DIM : 0), KB_OK);
+    kb_spec_tune(&w->spec, false); /* a refit, which may stand before any event, changes decisions */
     w->spec.routing.sticky_ms = 1000;
     kbt_log_open(&w->log);
     ck_assert_int_eq(kb_engine_scratch_new(&w->scratch), KB_OK);

@@ -75,6 +75,35 @@ START_TEST(nothing_means_the_default_preset)
 }
 END_TEST
 
+/* tune speaks first, numbers fix what they name, and what no refit of an exact model can serve is as in the papers. */
+START_TEST(rows_of_means_are_tuned_or_those_of_the_papers)
+{
+    static const struct {
+        const char *text;
+        unsigned learned;
+        double lambda;
+    } cases[] = {{"{\"algorithm\":\"ucb\"}", KB_LEARNED_APART, 0.25},
+                 {"{\"algorithm\":\"ts\",\"tune\":true,\"arm_dim\":2}", KB_LEARNED_APART, 0.25},
+                 {"{\"algorithm\":\"ts\",\"representation\":{\"lambda\":0.5}}", KB_LEARNED_MEAN | KB_LEARNED_ARM, 0.5},
+                 {"{\"algorithm\":\"ucb\",\"prior\":{\"mean\":0.02,\"arm\":0.001}}", KB_LEARNED_NOISE, 0.25},
+                 {"{\"algorithm\":\"gp-ucb\",\"tune\":true}", KB_LEARNED_APART, 0.25},
+                 {"{\"algorithm\":\"ucb\",\"tune\":false}", 0, 1},
+                 {"{\"algorithm\":\"ts\",\"tune\":false,\"representation\":{\"lambda\":0.5}}", 0, 0.5},
+                 {"{\"algorithm\":\"ts\",\"tune\":false,\"representation\":{\"lambda\":\"learned\"}}", 0, 1},
+                 {"{\"algorithm\":\"ucb\",\"confidence\":{\"type\":\"lk\"}}", 0, 1},
+                 {"{\"algorithm\":\"ucb\",\"rule\":{\"type\":\"sup_kernel\"}}", 0, 1},
+                 {"{\"algorithm\":\"ucb\",\"user_kernel\":{\"type\":\"laplacian\"}}", 0, 1}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ld_settings s = settings_of(cases[i].text);
+
+        ck_assert_msg(s.spec.learned == cases[i].learned, "%s: %u", cases[i].text, s.spec.learned);
+        ck_assert(s.spec.is_tuned == (cases[i].learned != 0) && s.spec.repr.lambda == cases[i].lambda);
+        assert_round_trip(&s);
+    }
+}
+END_TEST
+
 START_TEST(every_field_can_be_overridden)
 {
     struct ld_settings s = settings_of(

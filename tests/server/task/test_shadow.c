@@ -186,7 +186,7 @@ END_TEST
 
 /* ---- another configuration ---------------------------------------------------------------------------------- */
 
-#define LIVE "{\"algorithm\":\"ucb\",\"context_dim\":1,\"reward_window_s\":1}"
+#define LIVE "{\"algorithm\":\"ucb\",\"tune\":false,\"context_dim\":1,\"reward_window_s\":1}"
 #define OTHER                                                                                                          \
     "{\"algorithm\":\"ek-ucb\",\"context_dim\":1,\"context_kernel\":{\"type\":\"rbf\"},\"arm_kernel\":{\"type\":"      \
     "\"delta\"},\"seed\":9}"

@@ -14,6 +14,7 @@ static struct kb_spec exact_spec(const char *preset, uint32_t context_dim, uint3
     struct kb_spec spec;
     ck_assert_int_eq(kb_spec_preset(&spec, preset, context_dim, arm_dim), KB_OK);
     spec.repr.type = KB_REPR_EXACT;
+    kb_spec_tune(&spec, false);
     spec.repr.lambda = lambda;
     return spec;
 }

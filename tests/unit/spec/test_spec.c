@@ -80,6 +80,27 @@ START_TEST(the_default_row_finds_its_own_scales)
 }
 END_TEST
 
+/* ucb and ts: of the papers where they are not tuned, whatever was learned. */
+START_TEST(rows_of_means_find_their_scales_or_are_those_of_the_papers)
+{
+    static const char *const rows[] = {"ucb", "ts"};
+    for (size_t i = 0; i < 2; i++) {
+        struct kb_spec spec = preset(rows[i], 2, 3), papers = spec;
+        ck_assert(kb_spec_is_scaled(&spec) && kb_spec_has_prior(&spec) && spec.learned == KB_LEARNED_APART);
+        kb_spec_tune(&papers, false);
+        ck_assert(!kb_spec_has_prior(&papers) && papers.learned == 0);
+        ck_assert_double_eq(papers.repr.lambda, 1);
+        ck_assert(!kb_spec_same_model(&spec, &papers) && !kb_spec_same_model(&papers, &spec));
+        spec.prior.arm = 0;
+        expect_refused(&spec, KB_EUNSUPPORTED, "/prior/arm");
+        spec.conf.type = KB_CONF_LK; /* a bound is of variance 1 */
+        ck_assert(!kb_spec_is_scaled(&spec));
+        kb_spec_tune(&spec, true);
+        ck_assert(!spec.is_tuned && spec.learned == 0);
+    }
+}
+END_TEST
+
 START_TEST(the_default_row_is_laplaced_by_component_where_arms_have_features)
 {
     const struct kb_spec other = preset(kb_preset_name(0), 2, 3), spec = preset("laplaced-by-component", 2, 3);
@@ -729,7 +750,8 @@ int main(void)
 {
     return KBT_RUN(
         "spec", names_and_values_are_each_others_inverse, every_preset_passes_its_own_check_in_all_dimensions,
-        the_default_row_finds_its_own_scales, the_default_row_is_laplaced_by_component_where_arms_have_features,
+        the_default_row_finds_its_own_scales, rows_of_means_find_their_scales_or_are_those_of_the_papers,
+        the_default_row_is_laplaced_by_component_where_arms_have_features,
         the_row_laplaced_kors_is_the_default_of_before, documented_defaults_hold,
         presets_k_ucb_and_gp_ucb_are_one_model, unknown_presets_are_not_found, numbers_out_of_range_are_named,
         counts_out_of_range_are_named, types_past_the_end_are_refused, kernels_of_coordinates_need_coordinates,
