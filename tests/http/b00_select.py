@@ -116,7 +116,7 @@ def test_top_gives_a_slate_whose_arms_are_slots(api, tenant):
 
 
 def test_epsilon_mixes_in_every_arm(api, name):
-    api.put_tenant(name, algorithm="ucb", rule={"epsilon": 0.2})
+    api.put_tenant(name, algorithm="ucb", tune=False, rule={"epsilon": 0.2})
     for arm in "bcde":
         api.observe("u", arm, -1, tenant=name)
     answer = api.select("u", candidates=list("abcde"), explain=True, dry_run=True, tenant=name)

@@ -373,6 +373,7 @@ int main(void)
     TCase *tc = tcase_create("json_settings");
     tcase_add_test(tc, every_preset_reads_back_from_its_full_form);
     tcase_add_test(tc, nothing_means_the_default_preset);
+    tcase_add_test(tc, rows_of_means_are_tuned_or_those_of_the_papers);
     tcase_add_test(tc, every_field_can_be_overridden);
     tcase_add_test(tc, auto_null_and_median_undo_numbers);
     tcase_add_test(tc, bounds_that_need_rewards_to_stay_give_way_to_fixed_when_nobody_asked_for_them);
