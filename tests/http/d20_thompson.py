@@ -19,7 +19,7 @@ def teach(api, name, rng, candidates, rounds):
 def test_propensities_equal_the_integral(api, name, n, rounds, beta):
     rng = np.random.default_rng(n)
     candidates = [f"a{i}" for i in range(n)]
-    api.put_tenant(name, algorithm="ts", confidence={"beta": beta}, representation={"lambda": 0.3})
+    api.put_tenant(name, algorithm="ts", tune=False, confidence={"beta": beta}, representation={"lambda": 0.3})
     teach(api, name, rng, candidates, rounds)
     rows = ranking(api, name, candidates)
     mean, sd = [r["mean"] for r in rows], [beta * r["sd"] for r in rows]

@@ -89,7 +89,7 @@ def test_a_model_at_rest_forgets_nothing(api, name):
 @pytest.mark.parametrize("forgetting", [{"type": "none"}, DISCOUNT, {"type": "half_life", "half_life_s": 1}], ids=lambda f: f["type"])
 def test_a_default_reward_is_an_observation_of_its_time(api, name, forgetting):
     """Of the expiry's time, not of the decision's: what came in between is older."""
-    api.put_tenant(name, algorithm="ucb", reward_window_s=1, default_reward=-1.0, forgetting=forgetting)
+    api.put_tenant(name, algorithm="ucb", tune=False, reward_window_s=1, default_reward=-1.0, forgetting=forgetting)
     api.select("u", candidates=["a"], decision="d", tenant=name)
     for _ in range(5):
         api.observe("u", "a", 1.0, tenant=name)
@@ -168,7 +168,7 @@ def test_erased_events_do_not_count(api, name, algorithm):
     import l00_erasure
     confidence = {"type": "fixed"}
     for tenant, without in ((name, None), (name + "-never", "ann")):
-        api.put_tenant(tenant, algorithm=algorithm, forgetting=DISCOUNT, confidence=confidence, **({} if algorithm == "ucb" else {"context_dim": 1, "arm_dim": 1}))
+        api.put_tenant(tenant, algorithm=algorithm, forgetting=DISCOUNT, confidence=confidence, **({"tune": False} if algorithm == "ucb" else {"context_dim": 1, "arm_dim": 1}))
         put, api.put_tenant = api.put_tenant, lambda *a, **k: None  # the tenant is there
         try:
             l00_erasure.traffic(api, tenant, algorithm, without=without)

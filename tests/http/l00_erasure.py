@@ -12,11 +12,11 @@ USERS = ["ann", "bob", "cid", "dee", "zoe"]  # eve is known by the graph alone, 
 ALGORITHMS = ["laplaced-kors", "lk-gp-ucb", "ek-ucb", "bbkb", "ts", "cmm-ucb", "ucb"]
 
 
-def traffic(client, name, algorithm, without=None, seed=5, n=120):
+def traffic(client, name, algorithm, without=None, seed=5, n=120, tune=False):
     """The same traffic with everything, or without what a user did; decisions are given, so that both see the same."""
     rng = random.Random(seed)
     plain = algorithm in ("ts", "ucb", "laplaced-by-arm")
-    dims = {} if plain else {"context_dim": 1, "arm_dim": 1}
+    dims = {"tune": tune} if algorithm in ("ts", "ucb") else {} if plain else {"context_dim": 1, "arm_dim": 1}
     client.put_tenant(name, algorithm=algorithm, **dims)
     edges = [e for e in GRAPH if without not in e]
     client.put_graph(name, edges, users=None if without == "dee" else ["dee"])
@@ -56,13 +56,13 @@ def test_the_model_is_that_of_a_log_without_the_user(api, name, algorithm):
     api.call("POST", "/reward", {"decision": "of-ann", "reward": 0.75}, tenant=name, expect=404)
 
 
-@pytest.mark.parametrize("algorithm", ["laplaced", "laplaced-by-arm"])
+@pytest.mark.parametrize("algorithm", ["laplaced", "laplaced-by-arm", "ucb", "ts"])
 def test_scales_and_lengthscales_are_found_without_the_user(api, name, algorithm):
     """The other tenant never had them, and erases somebody who has done nothing: both find their scales at that line."""
     never = name + "-never"
-    traffic(api, name, algorithm)
+    traffic(api, name, algorithm, tune=True)
     before = api.model(name)["scales"]["in_force"]
-    traffic(api, never, algorithm, without="ann")
+    traffic(api, never, algorithm, without="ann", tune=True)
     api.call("PATCH", f"/tenants/{never}/graph", {"add": [["zed", "dee"]]})
     api.call("DELETE", f"/tenants/{name}/users/ann")
     api.call("DELETE", f"/tenants/{never}/users/zed")
