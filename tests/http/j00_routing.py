@@ -32,7 +32,7 @@ def refused(api, name, **fields):
 
 
 def configure(api, name, expect=(200, 201), **routing):
-    config = {"algorithm": "ucb", "confidence": {"beta": 1.0}, "rule": {"epsilon": 0.2}}
+    config = {"algorithm": "ucb", "tune": False, "confidence": {"beta": 1.0}, "rule": {"epsilon": 0.2}}
     return api.call("PUT", f"/tenants/{name}", {**config, "routing": routing}, expect=expect)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness import NDJSON, Client, run_ctl
 
-CAREFUL = {"algorithm": "ts", "rule": {"epsilon": 0.1}}
+CAREFUL = {"algorithm": "ts", "tune": False, "rule": {"epsilon": 0.1}}
 ARMS = ["a", "b", "c", "d"]
 PAYS = {"a": 0.2, "b": 0.5, "c": 0.9, "d": 0.1}
 Z = 1.959963984540054
@@ -182,7 +182,7 @@ def test_a_promotion_is_one_configuration_and_can_be_taken_back(boot):
     client.wait_rebuilt("t")
     found = followed(client, "t")
     assert (found["previous"]["since"], found["previous"]["decisions"], found["previous"]["learned"]) == (2, 0, 20)
-    client.put_tenant("fresh", algorithm="ts", rule={"epsilon": 0.1})
+    client.put_tenant("fresh", algorithm="ts", tune=False, rule={"epsilon": 0.1})
     client.put_arms("fresh", [{"id": a} for a in ARMS])
     shown = [client.select("u", tenant=t, dry_run=True, explain=True) for t in ("t", "fresh")]
     assert max(a["propensity"] for a in shown[0]["ranking"]) > 0.4 > max(a["propensity"] for a in shown[1]["ranking"])
