@@ -94,8 +94,8 @@ def test_beside_traffic_and_changes_of_the_model(boot):
 def test_a_line_that_was_changed_is_found_logged_and_counted(boot):
     server = boot()
     client = Client(server)
-    client.put_tenant("t", algorithm="ucb")
-    client.put_tenant("whole", algorithm="ucb")
+    client.put_tenant("t", algorithm="ucb", tune=False)
+    client.put_tenant("whole", algorithm="ucb", tune=False)
     for tenant in ("t", "whole"):
         for i in range(30):
             client.observe(f"u{i}", "a", i / 30, tenant=tenant)

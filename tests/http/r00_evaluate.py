@@ -42,6 +42,8 @@ def refused(*args, stdin=None, status=1):
 
 def config(folder, **settings):
     path = folder / (settings["algorithm"] + ".json")
+    if settings["algorithm"] in ("ucb", "ts"):
+        settings.setdefault("tune", False)  # of the papers, as the oracle has them
     path.write_text(json.dumps(settings))
     return str(path)
 
