@@ -148,7 +148,8 @@ static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event
                                          "/user_kernel", msg));
     s->has_spec = true;
     s->configured = s->spec = *ev->as.configured.spec;
-    /* what was found out is not forgotten; what was fixed, of a model that has such values, is where the search begins */
+    /* what was found out is not forgotten; what was fixed, of a model that has such values, is where the search begins
+     */
     if (e->is_configured && kb_spec_has_prior(&e->spec))
         kb_spec_keep_learned(&s->spec, &e->spec);
     if (!kb_engine_changes_model(e)) { /* what resets have moved stays in force */

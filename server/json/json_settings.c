@@ -177,7 +177,8 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
     }
 }
 
-/* KORS's mu is a ridge that is told, unless it is told as well: a dictionary coarser than the noise would cost what it saves. */
+/* KORS's mu is a ridge that is told, unless it is told as well: a dictionary coarser than the noise would cost what it
+ * saves. */
 static void follow_lambda(const struct ld_value *representation, struct ld_settings *out)
 {
     if (ld_is(ld_member_of(representation, "lambda"), LD_V_NUMBER) && ld_member_of(representation, "mu") == NULL)
