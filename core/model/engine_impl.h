@@ -82,6 +82,7 @@ struct kb_staged {
     struct kb_posterior *posterior; /* built for a reset or for an empty history */
     bool is_planned;                /* it was built by a plan for the reset that follows */
     struct kb_tuning tuning;        /* of a refit that is planned, or reserved: has_tuning */
+    struct kb_spec found;           /* of one that is planned */
     bool has_tuning;
     struct kb_spec reset_spec; /* the values that the reset puts in force */
     bool awaits_reset;         /* applied, but what it changes waits for the reset that must come next */

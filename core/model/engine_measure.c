@@ -55,12 +55,21 @@ static bool has_linear(const struct kb_spec *spec)
            spec->prior.linear > 0;
 }
 
+/* As the kernels see it. */
 enum kb_err kb_measure_context(const struct kb_spec *spec, const double *context, struct kb_errmsg *msg)
 {
-    const enum kb_err rc =
-        has_linear(spec) ? measure(spec, &linear, spec->context_dim, context, "/context", msg) : KB_OK;
+    const double *seen = context;
+    double room[KB_MOST_SCALED];
+    enum kb_err rc = KB_OK;
 
-    return rc != KB_OK ? rc : measure(spec, &spec->context_kernel, spec->context_dim, context, "/context", msg);
+    if (spec->n_scaled > 0 && kb_first_unmeasurable(context, spec->n_scaled) == spec->n_scaled) {
+        for (size_t j = 0; j < spec->n_scaled; j++)
+            room[j] = context[j] / spec->scale[j];
+        seen = room;
+    }
+    if (has_linear(spec))
+        rc = measure(spec, &linear, spec->context_dim, seen, "/context", msg);
+    return rc != KB_OK ? rc : measure(spec, &spec->context_kernel, spec->context_dim, seen, "/context", msg);
 }
 
 enum kb_err kb_measure_features(const struct kb_spec *spec, const double *features, const char *pointer,

@@ -24,6 +24,7 @@
 #include "model/engine_steps.h"
 #include "model/engine_write.h"
 #include "posterior/learning.h"
+#include "spec/fields.h"
 
 /* Resets by the history's own size: median lengthscales are looked at when the distinct points have grown this much. */
 #define MEDIAN_FIRST_ROWS 32u
@@ -70,6 +71,15 @@ static void put_values(const struct kb_spec *spec, struct kb_event *next)
     next->as.dictionary.repr = spec->repr.type;
     next->as.dictionary.context_lengthscale = spec->context_kernel.lengthscale;
     next->as.dictionary.arm_lengthscale = spec->arm_kernel.lengthscale;
+}
+
+/* Borrowed. */
+static void put_found(const struct kb_spec *found, const struct kb_tuning *tuning, struct kb_event *next)
+{
+    next->type = KB_EV_TUNED;
+    next->as.dictionary.tuning = tuning;
+    next->as.dictionary.scale = found->n_scaled > 0 ? found->scale : NULL;
+    next->as.dictionary.n_scale = found->n_scaled;
 }
 
 /* Rows of h as the log names them. */
@@ -154,8 +164,8 @@ static enum kb_err plan_refit(struct kb_engine *e, struct kb_spec spec, uint64_t
         KB_TRY(kb_site_open_filled(&site, &spec, &whole));
     KB_TRY(kb_site_find_scales(&site, &refit, whole != NULL ? whole : e->posterior, &spec, &e->staged.tuning));
     KB_TRY(plan_now(e, spec, &site, next));
-    next->type = KB_EV_TUNED;
-    next->as.dictionary.tuning = &e->staged.tuning;
+    e->staged.found = spec;
+    put_found(&e->staged.found, &e->staged.tuning, next);
 out:
     kb_posterior_free(whole);
     return rc;
@@ -177,8 +187,7 @@ enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next)
         put_values(b->is_refit ? &b->found : &b->spec, next);
         KB_TRY(put_evidence(e, &e->scratch, next));
         if (b->is_refit) {
-            next->type = KB_EV_TUNED;
-            next->as.dictionary.tuning = &b->tuning;
+            put_found(&b->found, &b->tuning, next);
         }
     }
     next->as.dictionary.from = b->from;
@@ -343,6 +352,9 @@ static enum kb_err spec_of_reset(const struct kb_engine *e, const struct kb_even
         if (rc != KB_OK)
             return rc;
         kb_tuning_put(ev->as.dictionary.tuning, &spec);
+        if (kb_scales_check(&spec, ev->as.dictionary.scale, ev->as.dictionary.n_scale, msg) != KB_OK)
+            return KB_EINVAL;
+        kb_spec_put_scales(&spec, ev->as.dictionary.scale, ev->as.dictionary.n_scale);
     }
     kb_spec_drop_unserved_confidence(&spec);
     *out = spec;

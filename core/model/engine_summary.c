@@ -10,6 +10,7 @@
 #include "model/engine_impl.h"
 #include "base/magnitude.h"
 #include "model/summary.h"
+#include "spec/fields.h"
 
 #include <assert.h>
 #include <math.h>
@@ -49,6 +50,7 @@ static struct kb_spec spec_in_force(const struct kb_ev_summary *s)
     spec.arm_kernel.lengthscale = s->arm_lengthscale;
     if (s->in_force != NULL)
         kb_tuning_put(s->in_force, &spec);
+    kb_spec_put_scales(&spec, s->scale, s->n_scale);
     kb_spec_drop_unserved_confidence(&spec);
     return spec;
 }
@@ -68,6 +70,9 @@ static enum kb_err reserve_begin(struct kb_engine *e, const struct kb_ev_summary
     for (size_t i = 0; i < s->n_tunings; i++)
         if ((rc = kb_tuning_check(&s->tunings[i], msg)) != KB_OK)
             return kb_fail_within(rc, msg, "/tunings", i);
+    rc = kb_scales_check(s->spec, s->scale, s->n_scale, msg);
+    if (rc != KB_OK)
+        return rc;
     const struct kb_spec in_force = spec_in_force(s);
     rc = kb_spec_check(&in_force, msg);
     if (rc != KB_OK)

@@ -14,12 +14,15 @@
 
 #include "base/alloc.h"
 #include "posterior/scale_search.h"
+#include "spec/fields.h"
 
 #define EVALUATIONS 60.0         /* of the objective in one refit */
 #define MOST_EVALUATION 1e7      /* multiply-adds of one */
 #define POINT_WORK 30.0          /* of a point that stands alone: a logarithm, and divisions */
 #define FEATURE_EVALUATIONS 20.0 /* over a dictionary of m points, m^3 each */
 #define LEAST_POINTS 32.0        /* one that is chosen anew is taken to have twice the points in force, and these */
+#define LEAST_SHARE 1e-6         /* of its size, that a coordinate's deviation counts as */
+#define MOST_SCALED 1e8          /* a coordinate over its scale */
 #define RHO_COLUMNS (5 * 256.0)
 #define CG_STEPS 20.0
 
@@ -87,6 +90,34 @@ static enum kb_err mean_of_arms(const struct kb_history *h, double *mean)
     return KB_OK;
 }
 
+/* The deviation of each coordinate of the contexts, over what is left of all observations. A coordinate that hardly
+ * varies has its size instead, so that it does not outweigh the others, and what has ever been seen stays within 1e8 of
+ * them. Two passes, in the order of the rows: a unit that is a power of two changes no bit but the unit's. O(rows dim).
+ */
+static void scale_contexts(const struct kb_history *h, size_t dim, double *scale)
+{
+    for (size_t j = 0; j < dim; j++) {
+        double n = 0, sum = 0, square = 0, size = 0, most = 0;
+
+        for (size_t row = 0; row < h->n; row++) {
+            const double x = h->x[row * h->dim + j], count = kb_history_count(h, row);
+
+            n += count;
+            sum += count * x;
+            size += count * (x * x);
+            most = fmax(most, fabs(x));
+        }
+        for (size_t row = 0; row < h->n; row++) {
+            const double off = h->x[row * h->dim + j] - sum / n;
+
+            square += kb_history_count(h, row) * (off * off);
+        }
+        scale[j] = fmax(fmax(sqrt(square / n), LEAST_SHARE * sqrt(size / n)), most / MOST_SCALED);
+        if (!(scale[j] >= KB_LEAST_SCALE))
+            scale[j] = 1;
+    }
+}
+
 /* Sums of squares and counts in the unit of the history. */
 enum kb_err kb_site_find_scales(const struct kb_site *site, const struct kb_refit *refit, const struct kb_posterior *p,
                                 struct kb_spec *spec, struct kb_tuning *out)
@@ -98,8 +129,13 @@ enum kb_err kb_site_find_scales(const struct kb_site *site, const struct kb_refi
                                      .is_first = refit->is_first,
                                      .range = sums->highest > sums->lowest ? sums->highest - sums->lowest : 1,
                                      .square = sums->square * exp2(sums->halvings - h->unit)};
+    const size_t n_scaled = kb_spec_finds_context_scales(spec) && h->n > 0 ? spec->context_dim : 0;
+    double scale[KB_MOST_SCALED];
     enum kb_err rc = KB_OK;
 
+    scale_contexts(h, n_scaled, scale);
+    if (n_scaled > 0)
+        search.scale = scale;
     for (size_t row = 0; row < h->n; row++)
         search.count += kb_history_count(h, row);
     if (sums->weight > 0)
@@ -112,6 +148,8 @@ enum kb_err kb_site_find_scales(const struct kb_site *site, const struct kb_refi
         out->range = search.range;
         out->before = out->after = 0;
         rc = KB_OK;
+    } else if (rc == KB_OK) {
+        kb_spec_put_scales(spec, scale, n_scaled);
     }
     KB_TRY(rc);
     out->event = refit->event;

@@ -85,6 +85,8 @@ static bool put_begin(struct kb_summarizer *s)
     s->out.arm_lengthscale = e->spec.arm_kernel.lengthscale;
     kb_tuning_take(&s->in_force, &e->spec);
     s->out.in_force = e->spec.learned != 0 ? &s->in_force : NULL;
+    s->out.scale = e->spec.n_scaled > 0 ? e->spec.scale : NULL;
+    s->out.n_scale = e->spec.n_scaled;
     s->out.tunings = e->tuning;
     s->out.n_tunings = e->n_tunings;
     return s->next++ == 0;

@@ -116,6 +116,16 @@ static void free_sample(struct sample *m)
     m->n = 0;
 }
 
+/* From the scales in force to those that are found for. */
+static void rescale(const struct kb_scale_search *search, size_t dim, size_t n, double *x)
+{
+    for (size_t j = 0; search->scale != NULL && j < dim; j++) {
+        const double ratio = (search->spec->n_scaled > 0 ? search->spec->scale[j] : 1) / search->scale[j];
+        for (size_t i = 0; i < n; i++)
+            x[i * dim + j] *= ratio;
+    }
+}
+
 static enum kb_err take_part(struct sample *m, size_t a, size_t n)
 {
     const struct kb_arm_view_of_points *v = m->view;
@@ -139,6 +149,7 @@ static enum kb_err take_part(struct sample *m, size_t a, size_t n)
         if (dim > 0)
             memcpy(part->x + i * dim, b->x + at * dim, dim * sizeof *part->x);
     }
+    rescale(m->search, dim, n, part->x);
     m->arm[m->n - 1] = (struct kb_marginal_arm){n, part->count, part->sum};
     return KB_OK;
 }

@@ -55,10 +55,12 @@ struct table {
 struct kb_by_arm {
     struct kb_exact points; /* all of them, with counts and sums; its factor is not used */
     struct kb_arm_kernel kernel;
-    struct kb_chol work;           /* the writer's: room for the factor of any block, where it is made anew */
-    struct table arms, spare;      /* spare: the writer's, under forgetting */
-    size_t most;                   /* points of an arm */
-    double mean;                   /* mu */
+    struct kb_chol work;      /* the writer's: room for the factor of any block, where it is made anew */
+    struct table arms, spare; /* spare: the writer's, under forgetting */
+    size_t most;              /* points of an arm */
+    double mean;              /* mu */
+    size_t n_scaled;          /* 0, or coordinates of contexts, which blocks hold divided by: */
+    double scale[KB_MOST_SCALED];
     size_t held, largest;          /* bytes of blocks; order of the largest */
     double squares, n_filled;      /* sum of n^2 over arms; arms that have points */
     size_t staged, staged_largest; /* while points are staged: bytes of the larger blocks that they want, once an arm */
@@ -77,6 +79,16 @@ static const struct kb_by_arm *of_const(const struct kb_posterior *p)
 static size_t context_dim(const struct kb_by_arm *e)
 {
     return e->points.base.kernel.context_dim;
+}
+
+/* A context as the kernel sees it: itself, or in *room. */
+static const double *scaled(const struct kb_by_arm *e, const double *context, double *room)
+{
+    if (e->n_scaled == 0)
+        return context;
+    for (size_t j = 0; j < e->n_scaled; j++)
+        room[j] = context[j] / e->scale[j];
+    return room;
 }
 
 static struct kb_arm_points points_of(const struct kb_arm_block *b)
@@ -99,6 +111,8 @@ static enum kb_err by_arm_init(struct kb_posterior *p, const struct kb_spec *spe
     p->max_support = SIZE_MAX;
     e->most = spec->repr.exact_limit;
     e->mean = spec->prior.mean;
+    e->n_scaled = spec->n_scaled;
+    memcpy(e->scale, spec->scale, spec->n_scaled * sizeof *e->scale);
     kb_arm_kernel_init(&e->kernel, &spec->prior, &p->kernel);
     return rc;
 }
@@ -362,7 +376,8 @@ static void enter(struct kb_by_arm *e, struct kb_arm_block *b, const struct kb_p
     const uint32_t i = kb_exact_enter(&e->points, pt);
     e->points.count[i] = count;
     e->points.sum[i] = sum;
-    kb_arm_block_push(b, pt->x, context_dim(e), e->points.base.support.anchor[i], i, count);
+    double room[KB_MOST_SCALED];
+    kb_arm_block_push(b, scaled(e, pt->x, room), context_dim(e), e->points.base.support.anchor[i], i, count);
     const struct kb_noisy_gram g = gram_of(&r, b);
     b->w[b->n - 1] = residual_at(e, b, b->n - 1);
     kb_noisy_gram_append(&g, b->w, s);
@@ -483,9 +498,11 @@ static enum kb_err make_blocks(struct kb_by_arm *e, const size_t *n_of, size_t n
     kb_moves_init(&m);
     if (kb_moves_finish(&m, grow_work(e, kb_arm_block_cap(e->largest, e->most), &m)) != KB_OK)
         return KB_ENOMEM;
-    for (uint32_t i = 0; i < points->n; i++)
-        kb_arm_block_push(e->arms.of[points->arm[i]], points->x + i * points->dim, dim, points->anchor[i], i,
-                          e->points.count[i]);
+    for (uint32_t i = 0; i < points->n; i++) {
+        double room[KB_MOST_SCALED];
+        kb_arm_block_push(e->arms.of[points->arm[i]], scaled(e, points->x + i * points->dim, room), dim,
+                          points->anchor[i], i, e->points.count[i]);
+    }
     return KB_OK;
 }
 
@@ -623,8 +640,10 @@ static void by_arm_predict(const struct kb_posterior *p, const struct kb_candida
     double *column = kb_arena_doubles(&s->arena, kb_tiled_padded(e->largest));
     double *work = kb_arena_doubles(&s->arena, e->largest);
     const double diag_user = kb_user_kernel_diag(p->kernel.user, cand->user, s->user);
-    const double prior = kb_arm_kernel_diag(&e->kernel, diag_user, cand->context);
-    const struct kb_arm_asker asker = {cand->user, diag_user, row_for(e, cand, diag_user, s), cand->context};
+    double room[KB_MOST_SCALED];
+    const double *context = scaled(e, cand->context, room);
+    const double prior = kb_arm_kernel_diag(&e->kernel, diag_user, context);
+    const struct kb_arm_asker asker = {cand->user, diag_user, row_for(e, cand, diag_user, s), context};
     for (size_t c = 0; c < cand->n; c++) {
         const struct kb_arm_block *b = block_at(&e->arms, cand->arms[c]);
         mean[c] = e->mean;

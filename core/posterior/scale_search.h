@@ -17,6 +17,9 @@ struct kb_scale_search {
     double range;                 /* of the rewards; 1 while all are alike */
     double square;                /* sum of y^2 over all observations, by the posterior's weights */
     double count;                 /* their sum of weights */
+    /* [context_dim] of the contexts, that the result is under; NULL: as in force. The posterior's are those of *spec.
+     */
+    const double *scale;
 };
 
 /* Whether the representation has scales that it can find out. */

@@ -142,6 +142,8 @@ struct kb_ev_summary {
     enum kb_repr_type repr; /* begin: in force */
     double context_lengthscale, arm_lengthscale;
     const struct kb_tuning *in_force; /* its values alone; NULL: those of spec. Then the newest refits, oldest first: */
+    const double *scale;              /* [n_scale] of contexts, in force */
+    size_t n_scale;
     const struct kb_tuning *tunings;
     size_t n_tunings;
     const char *const *users; /* [n_users] */
@@ -255,8 +257,10 @@ struct kb_event {
             size_t n_atoms;
             bool is_refit;                  /* begun: scales are to be found first, and `tuned` will be what is done */
             const struct kb_tuning *tuning; /* of `tuned`: the values that it puts in force */
-        } dictionary;                       /* and tuned: a reset under values that the model has found */
-        struct {                            /* a reward after its window: kept, not learned */
+            const double *scale;            /* and [n_scale] scales of contexts (spec.h) */
+            size_t n_scale;
+        } dictionary; /* and tuned: a reset under values that the model has found */
+        struct {      /* a reward after its window: kept, not learned */
             const char *decision;
             const char *arm;
             double reward;

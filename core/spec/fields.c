@@ -303,6 +303,7 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
     h = spec->has_default_reward ? kb_hash_double(h, spec->default_reward) : h;
     for (EACH_FIELD(f))
         h = f->is_late ? hash_late(h, f, spec) : h;
+    h = spec->n_scaled > 0 ? kb_hash_array(h, spec->scale, spec->n_scaled * sizeof *spec->scale) : h;
     return spec->learned != 0 ? kb_hash_u64(kb_hash_str(h, "learned"), spec->learned) : h;
 }
 
@@ -311,6 +312,28 @@ void kb_spec_keep_learned(struct kb_spec *to, const struct kb_spec *from)
     for (EACH_FIELD(f))
         if ((f->learned & to->learned) != 0)
             set_real(f, to, real_of(f, from));
+    if (kb_spec_finds_context_scales(to) && from->n_scaled == to->context_dim)
+        kb_spec_put_scales(to, from->scale, from->n_scaled);
+}
+
+bool kb_spec_finds_context_scales(const struct kb_spec *spec)
+{
+    return spec->repr.type == KB_REPR_BY_ARM && spec->is_tuned && (spec->learned & KB_LEARNED_LENGTHSCALE) != 0 &&
+           spec->context_dim <= KB_MOST_SCALED;
+}
+
+void kb_spec_put_scales(struct kb_spec *spec, const double *scale, size_t n)
+{
+    spec->n_scaled = (uint32_t)n;
+    memset(spec->scale, 0, sizeof spec->scale);
+    if (n > 0)
+        memcpy(spec->scale, scale, n * sizeof *scale);
+}
+
+/* Those past the last are 0. */
+static bool has_same_scales(const struct kb_spec *a, const struct kb_spec *b)
+{
+    return a->n_scaled == b->n_scaled && memcmp(a->scale, b->scale, a->n_scaled * sizeof *a->scale) == 0;
 }
 
 bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
@@ -323,7 +346,7 @@ bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
              (is_real(f) && real_of(f, a) != real_of(f, b))))
             return false;
     return has_spectrum == kb_spec_reads_spectrum(b) && (!has_spectrum || a->conf.score == b->conf.score) &&
-           kb_rule_reads_levels(a->rule.type) == kb_rule_reads_levels(b->rule.type) &&
+           kb_rule_reads_levels(a->rule.type) == kb_rule_reads_levels(b->rule.type) && has_same_scales(a, b) &&
            kb_spec_is_scaled(a) == kb_spec_is_scaled(b);
 }
 
@@ -346,13 +369,15 @@ static uint64_t layout(void)
     uint64_t h = KB_HASH_INIT;
     for (EACH_FIELD(f))
         h = kb_hash_u64(kb_hash_str(h, f->pointer), (uint64_t)f->kind);
-    return h;
+    return kb_hash_str(h, "scale");
 }
 
 void kb_spec_save(const struct kb_spec *spec, struct kb_writer *w)
 {
     kb_put_u64(w, layout());
     kb_put_u64(w, spec->learned);
+    kb_put_u64(w, spec->n_scaled);
+    kb_put_doubles(w, spec->scale, spec->n_scaled);
     for (EACH_FIELD(f)) {
         if (f->kind == KB_FIELD_TEXT)
             kb_put_str(w, (const char *)spec + f->offset);
@@ -369,6 +394,8 @@ enum kb_err kb_spec_load(struct kb_spec *spec, struct kb_reader *r)
     if (kb_get_u64(r) != layout())
         return r->rc != KB_OK ? r->rc : KB_EVERSION;
     spec->learned = (uint32_t)kb_get_u64(r) & KB_LEARNED_ALL;
+    spec->n_scaled = (uint32_t)kb_get_count(r, KB_MOST_SCALED);
+    kb_get_doubles(r, spec->scale, spec->n_scaled);
     for (EACH_FIELD(f)) {
         if (f->kind == KB_FIELD_TEXT) {
             size_t n = 0;

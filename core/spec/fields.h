@@ -67,6 +67,10 @@ void kb_spec_init(struct kb_spec *spec);
 void kb_spec_learn(struct kb_spec *spec, unsigned bits);
 /* Puts the usual values where these were left to the rewards. */
 void kb_spec_unlearn(struct kb_spec *spec, unsigned bits);
+/* Whether refits find scales of the contexts' coordinates: where the lengthscale is theirs to find, too. One that is
+ * told is in the caller's units, as coordinates then are. */
+bool kb_spec_finds_context_scales(const struct kb_spec *spec);
+void kb_spec_put_scales(struct kb_spec *spec, const double *scale, size_t n); /* n: 0 or context_dim */
 /* Takes from `from` what `to` leaves to the rewards. */
 void kb_spec_keep_learned(struct kb_spec *to, const struct kb_spec *from);
 

@@ -182,6 +182,7 @@ struct kb_forgetting_spec {
 };
 
 #define KB_SALT_MAX_BYTES 64u
+#define KB_MOST_SCALED 64u /* coordinates of contexts that a model has scales for */
 
 /* What comes before the policy, or in its place (routing.h). No part of the model. */
 struct kb_routing_spec {
@@ -202,6 +203,11 @@ struct kb_spec {
     struct kb_prior_spec prior;
     bool is_tuned;    /* refits put learned values in force; else they stay where they begin */
     uint32_t learned; /* bits of enum kb_learned: values that nobody has fixed */
+    /* by_arm, in force: what coordinates of contexts are divided by before a kernel sees them, their standard
+     * deviations as of the last refit (engine_tune.c). None: they are as they come. No field: a configuration has none.
+     */
+    uint32_t n_scaled; /* 0 or context_dim */
+    double scale[KB_MOST_SCALED];
     struct kb_conf_spec conf;
     struct kb_rule_spec rule;
     struct kb_forgetting_spec forgetting;

@@ -80,6 +80,18 @@ enum kb_err kb_tuning_check(const struct kb_tuning *t, struct kb_errmsg *msg)
     return KB_OK;
 }
 
+enum kb_err kb_scales_check(const struct kb_spec *spec, const double *scale, size_t n, struct kb_errmsg *msg)
+{
+    if (n != 0 && (n != spec->context_dim || n > KB_MOST_SCALED))
+        return kb_fail(KB_EINVAL, msg, "/scale", "expected none, or one for each of at most %u coordinates of contexts",
+                       KB_MOST_SCALED);
+    for (size_t i = 0; i < n; i++)
+        if (!(scale[i] >= KB_LEAST_SCALE && scale[i] <= KB_MOST_MAGNITUDE))
+            return kb_fail_item(KB_EINVAL, msg, "/scale", i, "", "expected a number from %g to %g", KB_LEAST_SCALE,
+                                KB_MOST_MAGNITUDE);
+    return KB_OK;
+}
+
 uint64_t kb_tuning_digest(const struct kb_tuning *t, uint64_t h)
 {
     h = kb_hash_u64(h, t->event);

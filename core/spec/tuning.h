@@ -34,6 +34,9 @@ void kb_tuning_take(struct kb_tuning *t, const struct kb_spec *spec);
 /* Whether its values are in the ranges of the fields that they stand for: KB_EINVAL, and what is wrong. */
 enum kb_err kb_tuning_check(const struct kb_tuning *t, struct kb_errmsg *msg);
 
+/* The same of scales of contexts, of which there are none or context_dim. */
+enum kb_err kb_scales_check(const struct kb_spec *spec, const double *scale, size_t n, struct kb_errmsg *msg);
+
 uint64_t kb_tuning_digest(const struct kb_tuning *t, uint64_t h);
 void kb_tuning_save(const struct kb_tuning *t, struct kb_writer *w);
 void kb_tuning_load(struct kb_tuning *t, struct kb_reader *r); /* not checked */

@@ -301,6 +301,7 @@ static const struct ld_row tuning_rows[] = {
     REAL("evidence_after", 0, TUNING(after)),
     COUNT("event", TUNING(event)),
 };
+static const struct ld_row a_scale = {.kind = LD_ROW_REAL, .rule = &positive}; /* of a coordinate of contexts */
 static const struct ld_rows tuning = LD_ROWS(tuning_rows), scales = {tuning_rows, 9};
 static const struct ld_list tunings = {LD_ROWS(tuning_rows), sizeof(struct kb_tuning), LD_LIST_OBJECTS, NULL};
 
@@ -327,6 +328,7 @@ static const struct ld_row reset[] = {
 static const struct ld_row tuned[] = {
     HEAD,
     OBJECT("scales", 0, AT(tuning), 0, &tuning),
+    COLUMN("scale", OPTIONAL | LD_ROW_SETS_N, EV(dictionary.scale), EV(dictionary.n_scale), &a_scale),
     FROM_ONE("from", OPTIONAL, EV(dictionary.from)),
     WORD("representation", 0, EV(dictionary.repr), kb_repr_words),
     LENGTHSCALE("context_lengthscale", EV(dictionary.context_lengthscale)),
@@ -410,6 +412,7 @@ static const struct ld_row part_begin[] = {
     LENGTHSCALE("context_lengthscale", PART(context_lengthscale)),
     LENGTHSCALE("arm_lengthscale", PART(arm_lengthscale)),
     OBJECT("scales", LD_ROW_HAS, AT(tuning), AT(has_scales), &scales),
+    COLUMN("scale", OPTIONAL | LD_ROW_SETS_N, PART(scale), PART(n_scale), &a_scale),
     SHORT_LIST("tunings", OPTIONAL, PART(tunings), PART(n_tunings), &tunings, &up_to_most_tunings),
     SETTINGS(PART(spec)),
 };

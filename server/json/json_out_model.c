@@ -223,6 +223,15 @@ static void put_scales(struct ld_text *t, const struct kb_engine *e)
     ld_text_key(t, "in_force");
     kb_tuning_take(&in_force, spec);
     ld_text_tuning(t, &in_force, false);
+    if (spec->n_scaled > 0) {
+        ld_text_key(t, "scale");
+        ld_text_lit(t, "[");
+        for (size_t j = 0; j < spec->n_scaled; j++) {
+            ld_text_item(t);
+            ld_text_number(t, spec->scale[j]);
+        }
+        ld_text_lit(t, "]");
+    }
     put_shares(t, spec, kb_engine_graph(e) != NULL);
     ld_text_key(t, "next");
     if (spec->is_tuned && spec->learned != 0)

@@ -127,7 +127,7 @@ static size_t column_length(const struct ld_in *in, const struct ld_row *row, co
 static bool is_empty(const struct ld_in *in, const struct ld_row *row, const char *base)
 {
     if (row->kind == LD_ROW_COLUMN && ((const struct ld_row *)row->of)->kind == LD_ROW_REAL)
-        return column_length(in, row, base) == 0;
+        return (row->how & LD_ROW_SETS_N) == 0 && column_length(in, row, base) == 0;
     return row->kind == LD_ROW_VECTOR && in->dim[row->dim] == 0;
 }
 

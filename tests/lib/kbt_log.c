@@ -153,6 +153,9 @@ static struct kb_event copy_event(struct kb_event ev, const struct kb_spec *spec
             copy_bytes(ev.as.dictionary.atoms, ev.as.dictionary.n_atoms * sizeof(struct kb_ev_atom));
         if (ev.as.dictionary.tuning != NULL)
             ev.as.dictionary.tuning = copy_bytes(ev.as.dictionary.tuning, sizeof(struct kb_tuning));
+        if (ev.as.dictionary.scale != NULL)
+            ev.as.dictionary.scale =
+                copy_bytes(ev.as.dictionary.scale, ev.as.dictionary.n_scale * sizeof *ev.as.dictionary.scale);
         break;
     default:
         break;

@@ -372,6 +372,150 @@ START_TEST(variances_are_those_that_the_rewards_were_made_with)
 }
 END_TEST
 
+/* --- scales of contexts ------------------------------------------------------------------------------------- */
+
+static void teach_contexts(struct kbt_log *log, size_t from, size_t n, double times)
+{
+    for (size_t i = from; i < from + n; i++) {
+        const double x[DIM] = {times * (3 + normal(1000 + 2 * i)), normal(1001 + 2 * i)};
+        const size_t arm = (size_t)(uniform(60000 + i) * N_ARMS);
+        const double y = sin(x[0] / times) * (arm == 1) + 0.3 * x[1] * (arm == 2) + 0.2 * normal(70000 + i);
+
+        live(log, observed(i % N_USERS, arm, x, y));
+        kbt_log_finish_builds(log);
+    }
+}
+
+/* Of the first n contexts, by the definition. */
+static double deviation(size_t n, size_t j, double times)
+{
+    double sum = 0, square = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += j == 0 ? times * (3 + normal(1000 + 2 * i)) : normal(1001 + 2 * i);
+    for (size_t i = 0; i < n; i++)
+        square += pow((j == 0 ? times * (3 + normal(1000 + 2 * i)) : normal(1001 + 2 * i)) - sum / (double)n, 2);
+    return sqrt(square / (double)n);
+}
+
+static void ask_in(const struct kbt_log *log, double times, uint64_t key, struct kb_scratch *s, struct kb_decision *d)
+{
+    const double x[DIM] = {times * (3 + normal(90000 + key)), normal(91000 + key)};
+    const struct kb_query q = {.user = "u0", .context = x, .key = key};
+
+    ck_assert_int_eq(kb_engine_fit_scratch(log->live, s, 0, 0), KB_OK);
+    ck_assert_int_eq(kb_engine_decide(log->live, &q, s, d, NULL), KB_OK);
+}
+
+/* A power of two changes no bit, so the models are the same, and say so in every number. */
+START_TEST(the_unit_of_a_coordinate_changes_no_decision)
+{
+    const double times = 1024;
+    struct kbt_log log[2];
+    struct kb_scratch s[2];
+    struct kb_decision d[2];
+    const struct kb_spec spec = spec_of(DIM);
+
+    for (size_t k = 0; k < 2; k++) {
+        open_log(&log[k], &spec);
+        put_arms(&log[k], N_ARMS);
+        kb_scratch_init(&s[k]);
+    }
+    for (size_t n = 0; n < 140; n += 20) {
+        for (size_t k = 0; k < 2; k++)
+            teach_contexts(&log[k], n, 20, k == 0 ? 1 : times);
+        for (uint64_t key = 0; key < 20; key++) {
+            for (size_t k = 0; k < 2; k++)
+                ask_in(&log[k], k == 0 ? 1 : times, key, &s[k], &d[k]);
+            ck_assert_uint_eq(d[0].chosen, d[1].chosen);
+            ck_assert_mem_eq(d[0].mean, d[1].mean, N_ARMS * sizeof *d[0].mean);
+            ck_assert_mem_eq(d[0].sd, d[1].sd, N_ARMS * sizeof *d[0].sd);
+            ck_assert_mem_eq(d[0].propensity, d[1].propensity, N_ARMS * sizeof *d[0].propensity);
+        }
+    }
+    const struct kb_spec *one = kb_engine_spec(log[0].live), *two = kb_engine_spec(log[1].live);
+    ck_assert(one->n_scaled == DIM && two->scale[0] == times * one->scale[0] && two->scale[1] == one->scale[1]);
+    ck_assert(one->context_kernel.lengthscale == two->context_kernel.lengthscale);
+    for (size_t j = 0; j < DIM; j++)
+        ck_assert(kbt_close(one->scale[j], deviation(93, j, 1), 1e-12));
+    struct kb_engine *fold = kbt_log_fold(&log[1], NULL, 0, false);
+    ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log[1].live));
+    kb_engine_free(fold);
+    for (size_t k = 0; k < 2; k++)
+        kb_scratch_close(&s[k]);
+    kbt_log_drop(&log[0]);
+    kbt_log_close(&log[1]);
+}
+END_TEST
+
+/* It is in the unit that contexts come in. */
+START_TEST(where_a_lengthscale_is_told_coordinates_are_as_they_come)
+{
+    struct kbt_log log;
+    struct kb_spec spec = spec_of(DIM);
+
+    spec.learned &= ~(unsigned)KB_LEARNED_LENGTHSCALE;
+    spec.context_kernel.lengthscale = 2;
+    open_log(&log, &spec);
+    teach_contexts(&log, 0, 30, 1024);
+    ck_assert_uint_eq(kb_engine_spec(log.live)->n_scaled, 0);
+    ck_assert(kb_engine_spec(log.live)->prior.context != spec.prior.context);
+    kbt_log_close(&log);
+}
+END_TEST
+
+/* One coordinate that never moves, one that hardly does, and one that was far off once. */
+START_TEST(coordinates_that_hardly_vary_are_divided_by_their_size)
+{
+    struct kbt_log log;
+    const struct kb_spec spec = spec_of(DIM);
+
+    open_log(&log, &spec);
+    for (size_t i = 0; i < 20; i++) {
+        const double x[DIM] = {-5, i == 3 ? 1e20 : 1 + 1e-9 * (double)(i % 2)};
+
+        live(&log, observed(0, i % N_ARMS, x, (double)(i % 3)));
+    }
+    const struct kb_spec *now = kb_engine_spec(log.live);
+    ck_assert(kbt_close(now->scale[0], 5e-6, 1e-12));
+    ck_assert(now->scale[1] > 1e19);
+    kbt_log_close(&log);
+}
+END_TEST
+
+START_TEST(scales_that_no_model_has_are_refused)
+{
+    static const double scale[KB_MOST_SCALED + 1] = {1, 0};
+    const struct kb_tuning t = {.rewards = 8, .prior = {.arm = 1}, .noise = 1, .lengthscale = 1, .rho = 1, .range = 1};
+    struct kb_event ev = {.type = KB_EV_TUNED,
+                          .as.dictionary = {.is_reset = true,
+                                            .repr = KB_REPR_BY_ARM,
+                                            .context_lengthscale = 1,
+                                            .arm_lengthscale = 1,
+                                            .tuning = &t,
+                                            .scale = scale}};
+    const struct {
+        size_t n;
+        const char *pointer;
+    } cases[] = {{1, "/scale"}, {3, "/scale"}, {KB_MOST_SCALED + 1, "/scale"}, {DIM, "/scale/1"}};
+    struct kbt_log log;
+    const struct kb_spec spec = spec_of(DIM);
+
+    open_log(&log, &spec);
+    live(&log, observed(0, 0, (double[DIM]){1, 2}, 1));
+    const uint64_t digest = kb_engine_digest(log.live);
+    for (size_t i = 0; i < 4; i++) {
+        struct kb_errmsg msg = {.text = ""};
+
+        ev.as.dictionary.n_scale = cases[i].n;
+        ck_assert_int_eq(kbt_log_live(&log, ev, &msg), KB_EINVAL);
+        ck_assert_str_eq(msg.pointer, cases[i].pointer);
+        ck_assert_uint_eq(kb_engine_digest(log.live), digest);
+    }
+    kbt_log_close(&log);
+}
+END_TEST
+
 /* --- one mean for each arm: ucb and ts ---------------------------------------------------------------------- */
 
 static const struct kb_tuning *last_tuning(const struct kbt_log *log)
@@ -637,6 +781,10 @@ int main(void)
     tcase_add_test(c, the_mean_is_that_of_a_uniform_choice);
     tcase_add_test(c, two_thousand_zeros_leave_all_arms_alive);
     tcase_add_test(c, variances_are_those_that_the_rewards_were_made_with);
+    tcase_add_test(c, the_unit_of_a_coordinate_changes_no_decision);
+    tcase_add_test(c, where_a_lengthscale_is_told_coordinates_are_as_they_come);
+    tcase_add_test(c, coordinates_that_hardly_vary_are_divided_by_their_size);
+    tcase_add_test(c, scales_that_no_model_has_are_refused);
     tcase_add_loop_test(c, what_an_arm_is_told_to_earn_follows_from_the_scales_and_its_own_rewards, 0, 2);
     tcase_add_loop_test(c, rows_of_means_do_not_know_the_unit_of_rewards, 0, 2);
     tcase_add_loop_test(c, rows_of_means_change_between_both_forms, 0, 2);

@@ -70,6 +70,7 @@ struct room {
     struct ld_settings settings;
     struct kb_ev_summary summary;
     struct kb_tuning tuning;
+    double scale[4];
 };
 
 static void make_graph(struct dice *d, struct room *r, struct kb_event *ev)
@@ -191,6 +192,10 @@ static void make_tuned(struct dice *d, struct room *r, struct kb_event *ev)
         make_dictionary(d, r, ev);
     while (!ev->as.dictionary.is_reset);
     ev->as.dictionary.tuning = &r->tuning;
+    ev->as.dictionary.n_scale = roll(d) % 4;
+    for (size_t i = 0; i < ev->as.dictionary.n_scale; i++)
+        r->scale[i] = any_probability(d);
+    ev->as.dictionary.scale = ev->as.dictionary.n_scale > 0 ? r->scale : NULL;
 }
 
 static void make_configured(struct dice *d, struct room *r, struct kb_event *ev)
@@ -439,7 +444,9 @@ static bool same_event(const struct kb_event *a, const struct kb_event *b)
     case KB_EV_REDACTED:
         return true;
     case KB_EV_TUNED:
-        return same_dictionary(a, b) &&
+        return same_dictionary(a, b) && a->as.dictionary.n_scale == b->as.dictionary.n_scale &&
+               (a->as.dictionary.n_scale == 0 || memcmp(a->as.dictionary.scale, b->as.dictionary.scale,
+                                                        a->as.dictionary.n_scale * sizeof(double)) == 0) &&
                kb_tuning_digest(a->as.dictionary.tuning, 1) == kb_tuning_digest(b->as.dictionary.tuning, 1);
     case KB_EV_LATE:
         return same_text(a->as.late.decision, b->as.late.decision) && same_text(a->as.late.arm, b->as.late.arm) &&
