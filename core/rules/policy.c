@@ -2,6 +2,7 @@
  *
  *   ucb       p_i = (1 - eps) [i is one of the k of the highest score] / k + eps / C
  *   thompson  p_i = (1 - eps) P(z_i is the largest) + eps / C,  z_i ~ N(mean_i, (nu sd_i)^2) independent [LK, eq. 7]
+ *   top_two   p_i = (1 - eps) a_i (1/2 + 1/2 sum_{j != i} a_j / (1 - a_j)) + eps / C,  a_i thompson's share [Russo]
  *   uniform   p_i = 1 / C
  *   rand_ucb  p_i = (1 - eps) P(mean_i + u sd_i is the largest) + eps / C,  u ~ beta |N(0,1)|, one for all arms [VMDK]
  *   igw       p_i = (1 - eps) / (C + gamma (mean_best - mean_i)) + eps / C;  the k best share what is left [FR, AL]
@@ -18,7 +19,13 @@
  * gamma = gamma_scale n^gamma_exponent / scale after n rewards is Vowpal Wabbit's for --squarecb, where rewards have
  * the range 1. [FR, Thm 1] asks for a gamma of the order sqrt(C T) over T rounds.
  *
- * Cost: O(C); Thompson see quad.c, rand_ucb see envelope.c. */
+ * top_two draws a leader by a, and half of the time a challenger in its place: another arm, by the chance that it is
+ * the best given that the leader is not, a_i / (1 - a_j). 1 - a_j is the sum of the others, which keeps its digits
+ * where a_j is nearly 1. Deviation: below LEAST_DOUBT the quadrature has no digits left; then the challenger is the arm
+ * of the least transport cost (m_j - m_i)^2 / (d_i^2 + d_j^2), to whose arm the chances run together  [SHKMV, sec. 3:
+ * T3C].
+ *
+ * Cost: O(C); Thompson and top_two see quad.c, rand_ucb see envelope.c. */
 #include "rules/policy.h"
 
 #include <assert.h>
@@ -29,7 +36,7 @@
 typedef void shares_fn(double scale, size_t n, const double *mean, const double *sd, const double *score, double *share,
                        struct kb_arena *arena);
 
-static shares_fn ucb_shares, thompson_shares, uniform_shares, rand_ucb_shares, igw_shares;
+static shares_fn ucb_shares, thompson_shares, top_two_shares, uniform_shares, rand_ucb_shares, igw_shares;
 
 /* Values beyond all doubles tie with nothing but themselves. */
 size_t kb_policy_share_best(size_t n, const double *value, const double *size, double *share)
@@ -79,6 +86,59 @@ static void thompson_shares(double scale, size_t n, const double *mean, const do
     argmax_shares(kb_quad_argmax, scale, n, mean, sd, share, arena);
 }
 
+/* What a leader's share has to leave to the others for the quadrature to tell them apart. */
+#define LEAST_DOUBT 1e-10
+
+/* The challenger of a leader that is as good as certain: the arm of the least transport cost, or those tied for it.
+ * Where another arm leads, the certain one challenges it. */
+static void challenge_certain(size_t n, const double *mean, const double *sd, size_t leader, double rest, double *share,
+                              struct kb_arena *arena)
+{
+    size_t mark = kb_arena_mark(arena);
+    double *nearness = kb_arena_doubles(arena, n), *tied = kb_arena_doubles(arena, n);
+    for (size_t i = 0; i + 1 < n; i++) { /* the others, in their order */
+        const size_t arm = i < leader ? i : i + 1;
+        const double z = (mean[leader] - mean[arm]) / hypot(sd[leader], sd[arm]);
+        nearness[i] = isnan(z) ? 0 : -z * z;
+    }
+    (void)kb_policy_share_best(n - 1, nearness, nearness, tied);
+    for (size_t i = 0; i + 1 < n; i++) {
+        double *other = &share[i < leader ? i : i + 1];
+        *other = 0.5 * *other + 0.5 * share[leader] * tied[i];
+    }
+    share[leader] = 0.5 * share[leader] + 0.5 * rest;
+    kb_arena_reset(arena, mark);
+}
+
+/* a_i (1/2 + 1/2 sum_{j != i} a_j / (1 - a_j)) in place, with 1 - a_j of the leader as the sum of the others. */
+static void challenge(size_t n, size_t leader, double rest, double *share)
+{
+    const double lead = share[leader];
+    double odds = 0; /* of the others */
+    for (size_t i = 0; i < n; i++)
+        odds += i == leader ? 0 : share[i] / (1 - share[i]);
+    for (size_t i = 0; i < n; i++) {
+        const double others = i == leader ? odds : lead / rest + odds - share[i] / (1 - share[i]);
+        share[i] *= 0.5 + 0.5 * others;
+    }
+}
+
+static void top_two_shares(double scale, size_t n, const double *mean, const double *sd, const double *score,
+                           double *share, struct kb_arena *arena)
+{
+    size_t leader = 0;
+    double rest = 0;
+    thompson_shares(scale, n, mean, sd, score, share, arena);
+    for (size_t i = 1; i < n; i++)
+        leader = share[i] > share[leader] ? i : leader;
+    for (size_t i = 0; i < n; i++)
+        rest += i == leader ? 0 : share[i];
+    if (n > 1 && rest < LEAST_DOUBT)
+        challenge_certain(n, mean, sd, leader, rest, share, arena);
+    else if (n > 1)
+        challenge(n, leader, rest, share);
+}
+
 static void rand_ucb_shares(double scale, size_t n, const double *mean, const double *sd, const double *score,
                             double *share, struct kb_arena *arena)
 {
@@ -111,7 +171,7 @@ static void uniform_shares(double scale, size_t n, const double *mean, const dou
 
 static shares_fn *const rules[KB_RULE_N] = {
     [KB_RULE_UCB] = ucb_shares,           [KB_RULE_THOMPSON] = thompson_shares, [KB_RULE_UNIFORM] = uniform_shares,
-    [KB_RULE_RAND_UCB] = rand_ucb_shares, [KB_RULE_IGW] = igw_shares,
+    [KB_RULE_RAND_UCB] = rand_ucb_shares, [KB_RULE_IGW] = igw_shares,           [KB_RULE_TOP_TWO] = top_two_shares,
 };
 
 double kb_policy_scale(const struct kb_rule_spec *rule, double beta, double n_learned)
@@ -135,7 +195,7 @@ void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_
 
 size_t kb_policy_bytes(const struct kb_rule_spec *rule, size_t n)
 {
-    if (rule->type == KB_RULE_THOMPSON)
+    if (rule->type == KB_RULE_THOMPSON || rule->type == KB_RULE_TOP_TWO)
         return kb_arena_need(n) + kb_quad_bytes(n);
     return rule->type == KB_RULE_RAND_UCB ? kb_arena_need(n) + kb_envelope_bytes(n) : 0;
 }

@@ -72,7 +72,8 @@ enum kb_score { KB_SCORE_MAP(KB_WORD_ENUM) KB_SCORE_N };
     X(KB_RULE_UNIFORM, "uniform")                                                                                      \
     X(KB_RULE_SUP_KERNEL, "sup_kernel")                                                                                \
     X(KB_RULE_RAND_UCB, "rand_ucb")                                                                                    \
-    X(KB_RULE_IGW, "igw")
+    X(KB_RULE_IGW, "igw")                                                                                              \
+    X(KB_RULE_TOP_TWO, "top_two")
 enum kb_rule_type { KB_RULE_MAP(KB_WORD_ENUM) KB_RULE_N };
 #define KB_AGGREGATION_MAP(X)                                                                                          \
     X(KB_AGG_FIRST, "first")                                                                                           \
@@ -158,10 +159,10 @@ struct kb_prior_spec {
 
 struct kb_conf_spec {
     enum kb_conf_type type;
-    double beta;              /* fixed: score = mean + beta sd, >= 0; scale of Thompson's draws, and of rand_ucb's */
-    double norm_bound;        /* B, the bound on the norm of f; 0 = automatic (confidence.c says what that is) */
-    double noise;             /* sigma, > 0: the noise is sigma-sub-Gaussian; c of the TC rules is sigma^2 / lambda */
-    double delta;             /* in (0, 1) */
+    double beta;       /* fixed: score = mean + beta sd, >= 0; scale of the draws of thompson, top_two, rand_ucb */
+    double norm_bound; /* B, the bound on the norm of f; 0 = automatic (confidence.c says what that is) */
+    double noise;      /* sigma, > 0: the noise is sigma-sub-Gaussian; c of the TC rules is sigma^2 / lambda */
+    double delta;      /* in (0, 1) */
     enum kb_sketch_form form; /* amm, dmm, cmm on a dictionary */
     bool is_mixture;          /* amm, dmm, cmm: the radius mixes four scales c of the prior (evidence.h) */
     enum kb_score score;

@@ -266,7 +266,7 @@ const struct ld_rules ld_confidence_rules = {(const struct ld_rule[]){
 }, 8};
 
 const struct ld_rules ld_rule_rules = {(const struct ld_rule[]){
-    {.key = "type", .choices = (const char *const[]){"ucb", "thompson", "uniform", "sup_kernel", "rand_ucb", "igw", NULL}},
+    {.key = "type", .choices = (const char *const[]){"ucb", "thompson", "uniform", "sup_kernel", "rand_ucb", "igw", "top_two", NULL}},
     {.key = "epsilon", .lo = 0, .hi = 1},
     {.key = "scale", .lo = 1e-12, .hi = 1000000000000},
     {.key = "gamma_scale", .lo = 0, .hi = 1000000000000},

@@ -60,7 +60,8 @@ END_TEST
 
 START_TEST(epsilon_spreads_its_share_evenly)
 {
-    const enum kb_rule_type types[] = {KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_RAND_UCB, KB_RULE_IGW};
+    const enum kb_rule_type types[] = {KB_RULE_UCB,      KB_RULE_THOMPSON, KB_RULE_UNIFORM,
+                                       KB_RULE_RAND_UCB, KB_RULE_IGW,      KB_RULE_TOP_TWO};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         struct kb_rule_spec rule = {.type = types[t]};
         double pure[N], mixed[N];
@@ -167,6 +168,74 @@ START_TEST(igw_is_uniform_before_the_first_reward_and_greedy_at_last)
 }
 END_TEST
 
+/* As the rule is told: a draw, its best arm leads; half of the time draws go on until another arm is the best of one.
+ */
+START_TEST(top_two_is_what_draws_and_draws_again_give)
+{
+    enum { N_DRAWS = 1000000 };
+    const struct kb_rule_spec rule = {.type = KB_RULE_TOP_TWO};
+    const double scale = kb_policy_scale(&rule, 1.5, 100);
+    double p[N], count[N] = {0};
+    uint64_t next = 0;
+    propensities(&rule, scale, N, p);
+    expect_sum_one(p);
+    for (size_t draw = 0; draw < N_DRAWS; draw++) {
+        const bool is_leader = kb_rng_uniform(12, KB_STREAM_SIMULATION, draw) < 0.5;
+        size_t leader = N, arm = N;
+        while (arm == N) {
+            size_t best = 0;
+            double most = -INFINITY;
+            for (size_t i = 0; i < N; i++) {
+                const double z = mean[i] + scale * sd[i] * kb_rng_normal(11, KB_STREAM_SIMULATION, next++);
+                if (z > most)
+                    most = z, best = i;
+            }
+            leader = leader == N ? best : leader;
+            if (is_leader || best != leader)
+                arm = best;
+        }
+        count[arm]++;
+    }
+    for (size_t i = 0; i < N; i++)
+        ck_assert_msg(fabs(p[i] - count[i] / N_DRAWS) < 5 * sqrt(p[i] * (1 - p[i]) / N_DRAWS), "arm %zu: %g for %g", i,
+                      p[i], count[i] / N_DRAWS);
+}
+END_TEST
+
+/* Two arms challenge each other: both have one half, whatever is known of them. */
+START_TEST(top_two_shows_two_arms_alike)
+{
+    const struct kb_rule_spec rule = {.type = KB_RULE_TOP_TWO};
+    for (double scale = 0; scale < 3; scale += 0.25) {
+        double p[2];
+        propensities(&rule, scale, 2, p);
+        ck_assert_double_eq_tol(p[0], 0.5, 1e-12);
+        ck_assert_double_eq_tol(p[1], 0.5, 1e-12);
+    }
+}
+END_TEST
+
+/* The chances of the others underflow; the one nearest to the leader is what they would run together to. */
+START_TEST(top_two_challenges_a_certain_leader_with_the_nearest_arm)
+{
+    const struct kb_rule_spec rule = {.type = KB_RULE_TOP_TWO};
+    const double far[4] = {0, 10, 4, 3}, narrow[4] = {0.1, 0.1, 0.1, 0.9}, none[4] = {0};
+    struct kb_arena arena;
+    double p[4];
+    kb_arena_init(&arena);
+    ck_assert_int_eq(kb_arena_fit(&arena, kb_policy_bytes(&rule, 4)), KB_OK);
+    kb_policy_propensities(&rule, 1, 4, far, narrow, NULL, p, &arena); /* gaps in deviations: 71, 42, 7.7 */
+    ck_assert_double_eq_tol(p[1], 0.5, 1e-9);
+    ck_assert_double_eq_tol(p[3], 0.5, 1e-9);
+    ck_assert(p[0] < 1e-9 && p[2] < 1e-9);
+    kb_policy_propensities(&rule, 1, 4, far, none, NULL, p, &arena); /* nothing tells the others apart */
+    ck_assert_double_eq_tol(p[1], 0.5, 1e-15);
+    for (size_t i = 0; i < 4; i++)
+        ck_assert(i == 1 || fabs(p[i] - 0.5 / 3) < 1e-15);
+    kb_arena_close(&arena);
+}
+END_TEST
+
 START_TEST(draws_follow_the_propensities)
 {
     const double p[4] = {0.1, 0, 0.6, 0.3};
@@ -216,11 +285,12 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("policy", ucb_draws_alike_among_the_tied_for_the_best_score,
-                   arms_tie_within_the_rounding_of_their_values, epsilon_spreads_its_share_evenly,
-                   uniform_knows_no_favourites, thompson_scales_the_standard_deviations,
-                   thompson_without_scale_is_greedy, rand_ucb_scales_the_standard_deviations,
-                   igw_weighs_by_the_inverse_gap, igw_is_uniform_before_the_first_reward_and_greedy_at_last,
-                   draws_follow_the_propensities, draw_takes_the_first_whose_cumulative_share_exceeds_the_number,
-                   an_arm_of_propensity_zero_is_never_drawn, a_single_arm_has_propensity_one_under_every_rule);
+    return KBT_RUN(
+        "policy", ucb_draws_alike_among_the_tied_for_the_best_score, arms_tie_within_the_rounding_of_their_values,
+        epsilon_spreads_its_share_evenly, uniform_knows_no_favourites, thompson_scales_the_standard_deviations,
+        thompson_without_scale_is_greedy, rand_ucb_scales_the_standard_deviations, igw_weighs_by_the_inverse_gap,
+        igw_is_uniform_before_the_first_reward_and_greedy_at_last, top_two_is_what_draws_and_draws_again_give,
+        top_two_shows_two_arms_alike, top_two_challenges_a_certain_leader_with_the_nearest_arm,
+        draws_follow_the_propensities, draw_takes_the_first_whose_cumulative_share_exceeds_the_number,
+        an_arm_of_propensity_zero_is_never_drawn, a_single_arm_has_propensity_one_under_every_rule);
 }
