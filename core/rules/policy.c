@@ -22,8 +22,8 @@
  * top_two draws a leader by a, and half of the time a challenger in its place: another arm, by the chance that it is
  * the best given that the leader is not, a_i / (1 - a_j). 1 - a_j is the sum of the others, which keeps its digits
  * where a_j is nearly 1. Deviation: below LEAST_DOUBT the quadrature has no digits left; then the challenger is the arm
- * of the least transport cost (m_j - m_i)^2 / (d_i^2 + d_j^2), to whose arm the chances run together  [SHKMV, sec. 3:
- * T3C].
+ * of the least transport cost (m_j - m_i)^2 / (d_i^2 + d_j^2), where the chances run together [SHKMV, T3C] (unit test:
+ * top_two_challenges_a_certain_leader_with_the_nearest_arm).
  *
  * Cost: O(C); Thompson and top_two see quad.c, rand_ucb see envelope.c. */
 #include "rules/policy.h"

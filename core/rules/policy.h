@@ -2,12 +2,15 @@
  *   ucb      argmax of score; propensity (1-eps) 1[argmax]/k + eps/C, with k the number of arms tied for it
  *   thompson independent z_i ~ N(mean_i, (nu sd_i)^2) [LK, eq. 7]; propensities P(z_i is the largest) by
  *            adaptive quadrature to 1e-10 (quad.c), mixed with eps/C; the arm is drawn from them
- *   top_two  for finding the best arm: half of the time thompson's arm, else the best of another draw in which it is
- * not that arm [Russo]; propensities in closed form from thompson's uniform  1/C rand_ucb argmax of mean + u sd for one u ~
- * beta |N(0,1)| that all arms share [VMDK]; propensities in closed form (envelope.c), mixed with eps/C igw inverse-gap
- * weighting [FR, AL]: 1 / (C + gamma gap) for an arm whose mean is `gap` below the best, what is left for the best;
- * mixed with eps/C sup_kernel  (1-eps) 1[an arm of elimination.h]/k + eps/C: no score per arm says which these are Arms
- * tie when their values differ by no more than rounding may make of equal ones (KB_TIE). */
+ *   top_two  for finding the best arm [Russo]: half of the time thompson's arm, else the best of a further draw in
+ *            which that is not the best; propensities in closed form from thompson's
+ *   uniform  1/C
+ *   rand_ucb argmax of mean + u sd for one u ~ beta |N(0,1)| that all arms share [VMDK]; propensities in closed form
+ *            (envelope.c), mixed with eps/C
+ *   igw      inverse-gap weighting [FR, AL]: 1 / (C + gamma gap) for an arm whose mean is `gap` below the best, what is
+ *            left for the best; mixed with eps/C
+ *   sup_kernel  (1-eps) 1[an arm of elimination.h]/k + eps/C: no score per arm says which these are
+ * Arms tie when their values differ by no more than rounding may make of equal ones (KB_TIE). */
 #ifndef KB_POLICY_H
 #define KB_POLICY_H
 
