@@ -43,6 +43,8 @@ def walk(node, defs, place="", seen=()):
             return
         seen, node = (*seen, node["$ref"]), {**defs[node["$ref"].removeprefix(PREFIX)], **{k: v for k, v in node.items() if k != "$ref"}}
     kinds = node["type"] if isinstance(node.get("type"), list) else [node.get("type")]
+    if {"number", "object"} <= set(kinds):  # any value: what is kept as it is has no range
+        return
     for kind in {"number", "integer"} & set(kinds):
         yield range_of(place, node, kind)
     for part in node.get("oneOf", []) + node.get("allOf", []):

@@ -13,10 +13,12 @@
 #include "history/arms.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "spec/event.h"
 
 #define FIRST_ARMS 16u
 
@@ -24,6 +26,15 @@ void kb_arm_parts_free(const struct kb_arm_parts *parts)
 {
     kb_free(parts->features);
     kb_free(parts->eligibility);
+    kb_free(parts->value);
+}
+
+char *kb_arm_value_copy(const char *value)
+{
+    const size_t n = strlen(value) + 1;
+    char *copy = kb_malloc(n);
+
+    return copy != NULL ? memcpy(copy, value, n) : NULL;
 }
 
 void kb_arms_init(struct kb_arms *a)
@@ -77,6 +88,8 @@ static void count_arm(struct kb_arms *a, const struct kb_arm *arm, int sign)
     a->n_stopped += arm->is_stopped ? one : 0;
     if (arm->parts.eligibility != NULL)
         a->rules_bytes += one * kb_eligibility_bytes(arm->parts.eligibility);
+    if (arm->parts.value != NULL)
+        a->rules_bytes += one * (strlen(arm->parts.value) + 1);
 }
 
 static bool has_restrictions(const struct kb_arm *arm)
@@ -145,13 +158,15 @@ uint64_t kb_arms_digest(const struct kb_arms *a, size_t dim, uint64_t h)
             h = kb_hash_double(h, arm->parts.features[k]);
         if (arm->parts.eligibility != NULL)
             h = kb_eligibility_digest(arm->parts.eligibility, h);
+        if (arm->parts.value != NULL)
+            h = kb_hash_str(h, arm->parts.value);
     }
     return h;
 }
 
 /* Per arm: one word of flags (bit 0 in the catalogue, bit 1 active, bit 2 has features, bit 3 stopped, bit 4 has
- * rules), three words of counts, the features and the rules where there are any. The number of arms is that of the
- * interned ids and is not written again. */
+ * rules, bit 5 has a value), three words of counts, then features, rules and value where there are any. The number of
+ * arms is that of the interned ids and is not written again. */
 void kb_arms_save(const struct kb_arms *a, size_t dim, struct kb_writer *w)
 {
     for (size_t i = 0; i < a->n; i++) {
@@ -159,7 +174,7 @@ void kb_arms_save(const struct kb_arms *a, size_t dim, struct kb_writer *w)
 
         kb_put_u64(w, (uint64_t)arm->is_in_catalogue | (uint64_t)arm->is_active << 1 |
                           (uint64_t)(arm->parts.features != NULL) << 2 | (uint64_t)arm->is_stopped << 3 |
-                          (uint64_t)(arm->parts.eligibility != NULL) << 4);
+                          (uint64_t)(arm->parts.eligibility != NULL) << 4 | (uint64_t)(arm->parts.value != NULL) << 5);
         kb_put_u64(w, arm->decided);
         kb_put_u64(w, arm->rewarded);
         kb_put_double(w, arm->reward_sum);
@@ -167,7 +182,24 @@ void kb_arms_save(const struct kb_arms *a, size_t dim, struct kb_writer *w)
             kb_put_doubles(w, arm->parts.features, dim);
         if (arm->parts.eligibility != NULL)
             kb_eligibility_save(arm->parts.eligibility, w);
+        if (arm->parts.value != NULL)
+            kb_put_str(w, arm->parts.value);
     }
+}
+
+static enum kb_err load_value(char **out, struct kb_reader *r)
+{
+    size_t n;
+    const char *text = kb_get_str(r, &n);
+
+    if (text == NULL || n > KB_MAX_VALUE_BYTES || memchr(text, '\0', n) != NULL)
+        return KB_ECORRUPT;
+    *out = kb_malloc(n + 1);
+    if (*out == NULL)
+        return KB_ENOMEM;
+    memcpy(*out, text, n);
+    (*out)[n] = '\0';
+    return KB_OK;
 }
 
 static enum kb_err load_arm(struct kb_arm *arm, size_t dim, struct kb_reader *r)
@@ -186,7 +218,13 @@ static enum kb_err load_arm(struct kb_arm *arm, size_t dim, struct kb_reader *r)
             return KB_ENOMEM;
         kb_get_doubles(r, arm->parts.features, dim);
     }
-    return (flags & 16) != 0 && r->rc == KB_OK ? kb_eligibility_load(r, &arm->parts.eligibility) : KB_OK;
+    if ((flags & 16) != 0 && r->rc == KB_OK) {
+        const enum kb_err rc = kb_eligibility_load(r, &arm->parts.eligibility);
+
+        if (rc != KB_OK)
+            return rc;
+    }
+    return (flags & 32) != 0 && r->rc == KB_OK ? load_value(&arm->parts.value, r) : KB_OK;
 }
 
 /* n arms as kb_arms_save wrote them. After a failure some rows may be filled: kb_arms_close frees them. The

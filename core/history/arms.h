@@ -16,6 +16,7 @@
 struct kb_arm_parts {
     double *features;                   /* arm_dim values; NULL when it has none */
     struct kb_eligibility *eligibility; /* a sorted copy; NULL: for everybody, always */
+    char *value;                        /* text; NULL: none */
 };
 
 struct kb_arm {
@@ -37,7 +38,7 @@ struct kb_arms {
     struct kb_arm *arm; /* [n], one per interned arm id */
     size_t n, cap;
     size_t n_catalogue, n_active, n_stopped;
-    size_t rules_bytes; /* of the eligibility rules in the catalogue */
+    size_t rules_bytes; /* of the eligibility rules and the values in the catalogue */
     uint64_t n_changes; /* arms put into the catalogue and taken out of it; not saved. The last stamp, or more */
 };
 
@@ -60,6 +61,8 @@ struct kb_arm_parts kb_arms_put(struct kb_arms *a, uint32_t ix, const struct kb_
 struct kb_arm_parts kb_arms_remove(struct kb_arms *a, uint32_t ix);
 /* For an arm of the catalogue. */
 void kb_arms_stop(struct kb_arms *a, uint32_t ix, bool is_stopped);
+/* NULL: no memory. */
+char *kb_arm_value_copy(const char *value);
 void kb_arm_parts_free(const struct kb_arm_parts *parts);
 
 /* dim is the tenant's arm_dim, the length of every features array; it is not stored here. */

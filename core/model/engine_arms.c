@@ -35,6 +35,8 @@ static enum kb_err check_put(const struct kb_engine *e, const struct kb_event *e
             return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/id", "'%.100s' stands twice", arm->id);
         if (arm->eligibility != NULL && !kb_eligibility_is_valid(arm->eligibility))
             return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/eligibility", "rules beyond their limits");
+        if (arm->value != NULL && strlen(arm->value) > KB_MAX_VALUE_BYTES)
+            return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/value", "expected at most %u bytes", KB_MAX_VALUE_BYTES);
         const enum kb_err rc = kb_engine_measure_features(e, arm->features, "/features", msg);
         if (rc != KB_OK)
             return kb_fail_within(rc, msg, "/arms", i);
@@ -91,6 +93,8 @@ out:
 static enum kb_err copy_parts(const struct kb_ev_arm *arm, size_t dim, struct kb_arm_parts *out)
 {
     if (arm->eligibility != NULL && kb_eligibility_copy(arm->eligibility, &out->eligibility) != KB_OK)
+        return KB_ENOMEM;
+    if (arm->value != NULL && (out->value = kb_arm_value_copy(arm->value)) == NULL)
         return KB_ENOMEM;
     if (dim == 0)
         return KB_OK;
@@ -246,7 +250,7 @@ static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_event *ev, 
     if (is_large(e, ev))
         rc = stage_change(e, ev);
     else
-        rc = kb_retired_reserve(&e->retired, KB_RETIRED_PER_EVENT + 2 * (e->arms.n_catalogue + ev->as.arms.n_put));
+        rc = kb_retired_reserve(&e->retired, KB_RETIRED_PER_EVENT + 3 * (e->arms.n_catalogue + ev->as.arms.n_put));
 out:
     kb_ids_close(&seen);
     return rc;
@@ -256,6 +260,7 @@ static void retire_parts(struct kb_engine *e, struct kb_arm_parts parts)
 {
     kb_engine_retire(e, parts.features, kb_free);
     kb_engine_retire(e, parts.eligibility, kb_free);
+    kb_engine_retire(e, parts.value, kb_free);
 }
 
 static void apply_arms(struct kb_engine *e, const struct kb_event *ev)

@@ -306,6 +306,9 @@ static void more_of_arms(const struct kb_engine *e, const struct kb_event *ev, s
     for (size_t i = 0; i < ev->as.arms.n_put; i++)
         if (ev->as.arms.put[i].eligibility != NULL)
             m->held += kb_eligibility_bytes(ev->as.arms.put[i].eligibility);
+    for (size_t i = 0; i < ev->as.arms.n_put; i++)
+        if (ev->as.arms.put[i].value != NULL)
+            m->held += strlen(ev->as.arms.put[i].value) + 1;
 }
 
 size_t kb_engine_bytes_after(const struct kb_engine *e, const struct kb_event *ev)

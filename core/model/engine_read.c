@@ -148,6 +148,7 @@ struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i)
     return (struct kb_arm_view){.id = kb_ids_str(&e->arm_ids, (uint32_t)i),
                                 .features = arm->parts.features,
                                 .eligibility = arm->parts.eligibility,
+                                .value = arm->parts.value,
                                 .is_stopped = arm->is_stopped,
                                 .is_in_catalogue = arm->is_in_catalogue,
                                 .is_active = arm->is_active,

@@ -114,6 +114,7 @@ struct kb_arm_view {
     const double *features; /* NULL when it has none */
     bool is_in_catalogue, is_active, is_stopped;
     const struct kb_eligibility *eligibility; /* NULL: for everybody, always */
+    const char *value;                        /* NULL: none */
     uint64_t decided, rewarded;
     double reward_sum;
 };

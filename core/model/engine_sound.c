@@ -62,8 +62,9 @@ static bool are_arms_sound(const struct kb_engine *e)
         const struct kb_arm *arm = &e->arms.arm[i];
         const double *features = arm->parts.features;
 
-        if (arm->is_in_catalogue ? e->spec.arm_dim > 0 && features == NULL
-                                 : arm->is_active || arm->is_stopped || arm->parts.eligibility != NULL)
+        if (arm->is_in_catalogue
+                ? e->spec.arm_dim > 0 && features == NULL
+                : arm->is_active || arm->is_stopped || arm->parts.eligibility != NULL || arm->parts.value != NULL)
             return false;
         if (!kb_is_total_measurable(arm->reward_sum) ||
             (features != NULL && kb_first_unmeasurable(features, e->spec.arm_dim) < e->spec.arm_dim))

@@ -139,6 +139,8 @@ static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_ev_summary 
             return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/id", "'%.100s' stands twice", s->arms[i].id);
         if (s->arms[i].eligibility != NULL && kb_eligibility_copy(s->arms[i].eligibility, &parts->eligibility) != KB_OK)
             return KB_ENOMEM;
+        if (s->arms[i].value != NULL && (parts->value = kb_arm_value_copy(s->arms[i].value)) == NULL)
+            return KB_ENOMEM;
         if (dim == 0 || s->arms[i].features == NULL)
             continue;
         parts->features = kb_array(dim, 1, sizeof *parts->features);

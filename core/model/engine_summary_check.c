@@ -1,6 +1,7 @@
 /* What the parts of a summary may say: indices that are there, and numbers that rewards can have made (magnitude.h). A
  * part that says anything else is refused before it changes anything. */
 #include <math.h>
+#include <string.h>
 
 #include "model/engine_impl.h"
 #include "base/magnitude.h"
@@ -8,10 +9,12 @@
 enum kb_err kb_summary_check_arm(const struct kb_engine *e, const struct kb_ev_known_arm *arm, size_t i,
                                  struct kb_errmsg *msg)
 {
-    if ((arm->is_active || arm->is_stopped || arm->eligibility != NULL) && !arm->is_in_catalogue)
+    if ((arm->is_active || arm->is_stopped || arm->eligibility != NULL || arm->value != NULL) && !arm->is_in_catalogue)
         return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/active", "the arm is not in the catalogue");
     if (arm->eligibility != NULL && !kb_eligibility_is_valid(arm->eligibility))
         return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/eligibility", "rules beyond their limits");
+    if (arm->value != NULL && strlen(arm->value) > KB_MAX_VALUE_BYTES)
+        return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/value", "expected at most %u bytes", KB_MAX_VALUE_BYTES);
     if (arm->is_in_catalogue && e->spec.arm_dim > 0 && arm->features == NULL)
         return kb_fail_item(KB_EINVAL, msg, "/arms", i, "/features", "expected %u numbers", e->spec.arm_dim);
     if (arm->features != NULL && kb_first_unmeasurable(arm->features, e->spec.arm_dim) < e->spec.arm_dim)

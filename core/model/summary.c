@@ -184,6 +184,7 @@ static bool put_arms(struct kb_summarizer *s)
         s->arm[i] = (struct kb_ev_known_arm){.id = kb_ids_str(&s->e->arm_ids, (uint32_t)(s->next + i)),
                                              .features = arm->parts.features,
                                              .eligibility = arm->parts.eligibility,
+                                             .value = arm->parts.value,
                                              .is_in_catalogue = arm->is_in_catalogue,
                                              .is_active = arm->is_active,
                                              .is_stopped = arm->is_stopped,

@@ -47,7 +47,11 @@ struct kb_ev_arm {
     bool is_active;
     bool is_stopped;                          /* shown to nobody */
     const struct kb_eligibility *eligibility; /* NULL: for everybody, always */
+    const char *value;                        /* what callers are to be told with the arm; NULL: nothing */
 };
+
+/* A value is text that no model reads. */
+#define KB_MAX_VALUE_BYTES 4096u
 
 /* An arm put before the user. Slot 0 of a decision is the arm drawn. */
 struct kb_ev_slot {
@@ -101,6 +105,7 @@ struct kb_ev_known_arm {
     const double *features; /* NULL: none */
     bool is_in_catalogue, is_active, is_stopped;
     const struct kb_eligibility *eligibility; /* NULL: none */
+    const char *value;                        /* NULL: none */
     uint64_t decided, rewarded;
     double reward_sum;
 };

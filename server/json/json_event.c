@@ -502,6 +502,7 @@ static const struct ld_row known_arm_rows[] = {
     FLAG("active", 0, KNOWN(is_active)),
     FLAG("stopped", OPTIONAL, KNOWN(is_stopped)),
     ELIGIBILITY(KNOWN(eligibility)),
+    {"value", LD_ROW_VALUE, OPTIONAL, .at = KNOWN(value)},
     COUNT("decided", KNOWN(decided)),
     COUNT("rewarded", KNOWN(rewarded)),
     REAL("reward_sum", 0, KNOWN(reward_sum)),

@@ -5,8 +5,8 @@
  *
  *   edge   ["u", "v"] or ["u", "v", weight]; weight > 0, 1 when left out; u and v differ
  *   pair   ["u", "v"], in removals
- *   arm    "id" or {"id", "features"?, "active"?, "stopped"?, "eligibility"?}; features have arm_dim numbers; active
- *          unless told otherwise
+ *   arm    "id" or {"id", "features"?, "active"?, "stopped"?, "eligibility"?, "value"?}; features have arm_dim numbers;
+ *          active unless told otherwise
  *
  * Both resources are large (hundreds of thousands of items), so every function is linear, and memory is that of the
  * items: 24 bytes an edge or arm and 8 a feature, besides the parsed document that their strings are borrowed from. */
@@ -129,6 +129,7 @@ static const struct ld_row arm_rows[] = {
     [LD_ARM_STOPPED] = {"stopped", LD_ROW_FLAG, LD_ROW_OPTIONAL, .at = offsetof(struct kb_ev_arm, is_stopped)},
     [LD_ARM_ELIGIBILITY] = {"eligibility", LD_ROW_ELIGIBILITY, LD_ROW_OPTIONAL,
                             .at = offsetof(struct kb_ev_arm, eligibility)},
+    [LD_ARM_VALUE] = {"value", LD_ROW_VALUE, LD_ROW_OPTIONAL, .at = offsetof(struct kb_ev_arm, value)},
 };
 
 /* A string is short for {"id": string}: an active arm without features. Unknown members are faults here as elsewhere,

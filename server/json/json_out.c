@@ -146,8 +146,9 @@ size_t ld_put_arms(const struct kb_engine *e, size_t from, size_t most, struct l
         if (!arm.is_in_catalogue)
             continue;
         ld_text_item(t);
-        ld_text_arm(t, &(struct kb_ev_arm){arm.id, arm.features, arm.is_active, arm.is_stopped, arm.eligibility},
-                    spec->arm_dim);
+        ld_text_arm(
+            t, &(struct kb_ev_arm){arm.id, arm.features, arm.is_active, arm.is_stopped, arm.eligibility, arm.value},
+            spec->arm_dim);
     }
     if (end < n_arms)
         return end;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/time_text.h"
+#include "json/json_flag_value.h"
 #include "json/json_routing.h"
 
 #define MOST_ROWS 24
@@ -207,6 +208,9 @@ static void read_value(struct ld_in *in, const struct ld_row *row, const struct 
         break;
     case LD_ROW_ELIGIBILITY:
         set_pointer(at, ld_in_eligibility(in, v));
+        break;
+    case LD_ROW_VALUE:
+        set_pointer(at, ld_in_flag_value(in, v));
         break;
     case LD_ROW_SETTINGS:
         read_settings(in, v, at);
@@ -511,6 +515,9 @@ static void write_value(const struct ld_out *out, const struct ld_row *row, cons
         break;
     case LD_ROW_ELIGIBILITY:
         ld_text_eligibility(t, pointer_at(at));
+        break;
+    case LD_ROW_VALUE:
+        ld_text_lit(t, pointer_at(at));
         break;
     case LD_ROW_SETTINGS:
         ld_text_settings(t, out->settings);

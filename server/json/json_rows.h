@@ -22,6 +22,7 @@ enum ld_row_kind {
     LD_ROW_COLUMN,      /* an array, and its number of items; `of`: a row of one item */
     LD_ROW_OBJECT,      /* a struct, or members of the same one (at 0); `of`: struct ld_rows */
     LD_ROW_ELIGIBILITY, /* const struct kb_eligibility * */
+    LD_ROW_VALUE,       /* const char *, JSON text of a value that is kept as it is (json_flag_value.c) */
     LD_ROW_SETTINGS,    /* const struct kb_spec *, of the settings that it is the first member of */
     LD_ROW_OWN          /* read by `own` */
 };

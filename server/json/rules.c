@@ -42,7 +42,8 @@ const struct ld_rules ld_arm_rules = {(const struct ld_rule[]){
     {.key = "active"},
     {.key = "stopped"},
     {.key = "eligibility"},
-}, 5};
+    {.key = "value", .lo = -INFINITY, .hi = INFINITY},
+}, 6};
 
 const struct ld_rules ld_arms_patch_rules = {(const struct ld_rule[]){
     {.key = "arms", .lo = 0, .hi = INFINITY},

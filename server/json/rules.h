@@ -47,7 +47,7 @@ extern const struct ld_rules ld_activate_rules;
 enum { LD_ARMS_ARMS };
 extern const struct ld_rules ld_arms_rules;
 
-enum { LD_ARM_ID, LD_ARM_FEATURES, LD_ARM_ACTIVE, LD_ARM_STOPPED, LD_ARM_ELIGIBILITY };
+enum { LD_ARM_ID, LD_ARM_FEATURES, LD_ARM_ACTIVE, LD_ARM_STOPPED, LD_ARM_ELIGIBILITY, LD_ARM_VALUE };
 extern const struct ld_rules ld_arm_rules;
 
 enum { LD_ARMS_PATCH_ARMS, LD_ARMS_PATCH_REMOVE, LD_ARMS_PATCH_STOP, LD_ARMS_PATCH_START };

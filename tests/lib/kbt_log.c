@@ -108,6 +108,8 @@ static void copy_arms(struct kb_event *ev, const struct kb_spec *spec)
         put[i].id = copy_text(put[i].id);
         put[i].features = copy_bytes(put[i].features, spec->arm_dim * sizeof(double));
         put[i].eligibility = copy_eligibility(put[i].eligibility);
+        if (put[i].value != NULL)
+            put[i].value = copy_bytes(put[i].value, strlen(put[i].value) + 1);
     }
     ev->as.arms.put = put;
     ev->as.arms.remove = copy_texts(ev->as.arms.remove, ev->as.arms.n_remove);

@@ -73,7 +73,8 @@ static void put_arms(struct kbt_log *log, const struct names *names)
         arms[i] = (struct kb_ev_arm){.id = names->arm[i],
                                      .features = dim > 0 ? names->features[i] : NULL,
                                      .is_active = i != 4,
-                                     .eligibility = i == 2 ? &rules : NULL};
+                                     .eligibility = i == 2 ? &rules : NULL,
+                                     .value = i == 1 ? "{\"price\":9}" : NULL};
     const struct kb_event ev = {.type = KB_EV_ARMS, .as.arms = {.is_replace = true, .put = arms, .n_put = N_ARMS}};
     ck_assert_int_eq(kbt_log_live(log, ev, NULL), KB_OK);
 }

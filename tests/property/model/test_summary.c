@@ -73,7 +73,8 @@ static void put_arms(struct kbt_log *log, size_t first, bool is_replace)
                                      .features = dim > 0 ? features[i] : NULL,
                                      .is_active = i != 3,
                                      .is_stopped = i == 1,
-                                     .eligibility = i == 2 ? &rules : NULL};
+                                     .eligibility = i == 2 ? &rules : NULL,
+                                     .value = i == 1 ? "{\"price\":9}" : NULL};
     }
     live(log,
          (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = is_replace, .put = arms, .n_put = N_ARMS}});

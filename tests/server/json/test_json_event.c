@@ -110,12 +110,15 @@ static const struct kb_eligibility *any_eligibility(struct dice *d, struct room 
 static void make_arms(struct dice *d, struct room *r, struct kb_event *ev)
 {
     static const char *const names[] = {"a", "b\"", "c"};
+    static const char *const values[] = {NULL,  "true", "\"two\\nlines\"",
+                                         "0.1", "{}",   "{\"a/b~\\\"\":[1,null,{\"c\":[]}],\"d\":false}"};
     for (size_t i = 0; i < 3; i++)
         r->arms[i] = (struct kb_ev_arm){.id = names[i],
                                         .features = i == 1 ? NULL : any_vector(d, r->x + i * ARM_DIM, ARM_DIM),
                                         .is_active = roll(d) % 2,
                                         .is_stopped = roll(d) % 3 == 0,
-                                        .eligibility = i == 2 ? any_eligibility(d, r) : NULL};
+                                        .eligibility = i == 2 ? any_eligibility(d, r) : NULL,
+                                        .value = values[roll(d) % 6]};
     r->ids[0] = any_id(d);
     ev->as.arms.is_replace = roll(d) % 2;
     ev->as.arms.put = r->arms;
@@ -369,6 +372,7 @@ static bool same_arms(const struct kb_event *a, const struct kb_event *b)
                   a->as.arms.put[i].is_active == b->as.arms.put[i].is_active &&
                   a->as.arms.put[i].is_stopped == b->as.arms.put[i].is_stopped &&
                   same_eligibility(a->as.arms.put[i].eligibility, b->as.arms.put[i].eligibility) &&
+                  same_text(a->as.arms.put[i].value, b->as.arms.put[i].value) &&
                   same_vector(a->as.arms.put[i].features, b->as.arms.put[i].features, ARM_DIM);
     return is_same;
 }

@@ -81,8 +81,9 @@ static struct kb_engine *some_engine(const struct ld_settings *settings, uint64_
     fold(e, (struct kb_event){.type = KB_EV_GRAPH, .as.graph = {.is_replace = true, .add = edges, .n_add = 3}}, 2);
     for (size_t i = 0; i < 4; i++)
         x[i] = any_double(key, i);
-    struct kb_ev_arm arms[2] = {{.id = "arm", .features = x, .is_active = true},
-                                {.id = "idle", .features = x + 1, .is_stopped = true, .eligibility = &rules}};
+    struct kb_ev_arm arms[2] = {
+        {.id = "arm", .features = x, .is_active = true},
+        {.id = "idle", .features = x + 1, .is_stopped = true, .eligibility = &rules, .value = "{\"a\":null}"}};
     fold(e, (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = true, .put = arms, .n_put = 2}}, 3);
     for (uint64_t i = 4; i < 4 + 2 * N_ROUNDS; i += 2) {
         const double v[3] = {any_double(key, 10 * i), any_double(key, 10 * i + 1), any_double(key, 10 * i + 2)};
