@@ -157,6 +157,26 @@ struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i)
                                 .reward_sum = arm->reward_sum};
 }
 
+const char *kb_engine_arm_value(const struct kb_engine *e, const char *arm)
+{
+    const uint32_t ix = kb_ids_find(&e->arm_ids, arm);
+
+    return ix != KB_ID_NONE ? e->arms.arm[ix].parts.value : NULL;
+}
+
+bool kb_engine_has_targets(const struct kb_engine *e)
+{
+    for (size_t i = 0; i < e->arms.n; i++)
+        if (e->arms.arm[i].is_active && !e->arms.arm[i].is_stopped && e->arms.arm[i].parts.eligibility != NULL)
+            return true;
+    return false;
+}
+
+uint64_t kb_engine_version(const struct kb_engine *e)
+{
+    return e->version;
+}
+
 const struct kb_spec *kb_engine_spec(const struct kb_engine *e)
 {
     return &e->spec;

@@ -120,6 +120,11 @@ struct kb_arm_view {
 };
 size_t kb_engine_n_arms(const struct kb_engine *e); /* every arm ever seen */
 struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i);
+const char *kb_engine_arm_value(const struct kb_engine *e, const char *arm); /* NULL: none */
+/* Whether a rule of the catalogue keeps an active arm that nobody has stopped from some users, or at some times.
+ * O(arms). */
+bool kb_engine_has_targets(const struct kb_engine *e);
+uint64_t kb_engine_version(const struct kb_engine *e); /* of the configuration */
 
 /* Spec in force: configured values, with the lengthscales and representation that resets have put in force. */
 const struct kb_spec *kb_engine_spec(const struct kb_engine *e);

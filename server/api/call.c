@@ -226,11 +226,24 @@ bool ld_access_wants_keys(struct ld_server *s)
     return ld_auth_has_had_file(s->auth) || ld_keys_exist(s->keys);
 }
 
+#define OWN_KEY_BYTES 600
+
+/* OFREP's clients may send the key in a header of its own. */
+static const char *key_of(const struct ld_call *c, char own[OWN_KEY_BYTES])
+{
+    const char *header = ld_request_header(c->request, "Authorization");
+    const char *key = header == NULL && ld_flag_is_path(c->request) ? ld_request_header(c->request, "X-API-Key") : NULL;
+    if (key == NULL || strlen(key) + sizeof "Bearer " > OWN_KEY_BYTES)
+        return header;
+    return strcat(strcpy(own, "Bearer "), key);
+}
+
 /* Both kinds of keys are tried always: which of them it was shows in no time. */
 bool ld_access_identify(struct ld_call *c, struct ld_problem *p)
 {
     struct ld_server *s = c->server;
-    const char *header = ld_request_header(c->request, "Authorization"), *token = ld_auth_token(header);
+    char own[OWN_KEY_BYTES];
+    const char *header = key_of(c, own), *token = ld_auth_token(header);
     c->caller = (struct ld_caller){0};
     bool is_known = ld_keys_allow(s->keys, token != NULL ? token : "", s->world.now_ms(), &c->caller);
     if (ld_auth_allows(s->auth, header) || !ld_access_wants_keys(s)) {
@@ -252,11 +265,16 @@ static void refuse_role(const struct ld_route *route, struct ld_problem *p)
     ld_problem_set(p, 403, "the key lacks the role `%s`", name);
 }
 
+bool ld_access_spans(const struct ld_call *c, const char *tenant)
+{
+    return c->caller.tenant[0] == '\0' || strcmp(tenant, c->caller.tenant) == 0;
+}
+
 /* A route whose row forgot its role has none that a key could have, but an admin has all: it is theirs alone. */
 bool ld_access_allow(const struct ld_call *c, struct ld_problem *p)
 {
     const bool is_about_one = c->name[0] != '\0' || c->route->opens == LD_TENANT_OF_HEADER;
-    if (c->caller.tenant[0] != '\0' && is_about_one && strcmp(c->name, c->caller.tenant) != 0)
+    if (is_about_one && !ld_access_spans(c, c->name))
         ld_problem_no_tenant(p, c->name);
     else if ((c->caller.roles & (unsigned)c->route->role) == 0 && c->caller.roles != LD_ALL_ROLES)
         refuse_role(c->route, p);

@@ -24,7 +24,12 @@ struct ld_call {
     struct ld_tenant *tenant;        /* held until the handler returns; NULL: of none, or of one to be made */
     enum ld_media media;             /* of the body that the route takes */
     bool is_labelled;                /* it was told, and is not that of a form */
-    bool was_waiting, is_counted;    /* for its tenant; among those of its tenant in the line (dispatch.c) */
+    const char *flag_code;           /* of a flag that is refused: OpenFeature's error code; NULL: the status says it */
+    struct ld_header headers[6];     /* [n_headers] of its answer (flag_door.c) */
+    size_t n_headers;
+    char origin[128]; /* of the page that asks */
+    char etag[24];
+    bool was_waiting, is_counted; /* for its tenant; among those of its tenant in the line (dispatch.c) */
 };
 
 /* Who calls, into c->caller, and which tenant the call is about. Each false with *p: 401; 403, or 404 for a
@@ -42,6 +47,18 @@ bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p);
 void ld_call_beside(struct ld_call *c);
 
 /* --- what handlers share (call.c) ---------------------------------------------------------------------------- */
+
+/* flag_door.c. What holds under /ofrep/, whose protocol is not ours: in `admit`, before anything is refused. True: it
+ * was a browser's question about another origin, and is answered. */
+bool ld_flag_door(struct ld_call *c);
+bool ld_flag_is_path(const struct ld_request *r);
+/* The answer has an entity tag: in c->etag. Before the reply. */
+void ld_flag_tag(struct ld_call *c);
+/* A list of origins as an option has it: 0, or -1 with why. */
+int ld_origins_check(const char *list, struct ld_message *why);
+
+/* Whether the caller's key is good for decisions of that tenant. */
+bool ld_access_spans(const struct ld_call *c, const char *tenant);
 
 /* The body as a document, with its numbers bounded. 0, or -1 with *p. */
 int ld_call_parse(const struct ld_call *c, struct ld_doc **doc, struct ld_problem *p);

@@ -182,6 +182,8 @@ static size_t admit(void *arg, struct ld_request *r)
     c->request = r;
     c->route = i >= 0 ? &ld_routes[i] : NULL;
     ld_problem_init(&p);
+    if (ld_flag_door(c))
+        return 0;
     if (!check_head(c, &p)) {
         if (p.status != 0)
             ld_reply_problem(r, &p);

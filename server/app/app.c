@@ -261,6 +261,7 @@ static void make_world(struct ld_app *app)
     w->hold_answers = ld_http_hold_replies;
     w->send_answers = ld_http_send_replies;
     w->data_dir = app->options.data;
+    memcpy(app->server.origins, app->options.cors_origin, sizeof app->server.origins);
     w->default_tenant =
         strcmp(app->options.default_tenant, LD_NO_DEFAULT_TENANT) == 0 ? "" : app->options.default_tenant;
     w->now_ms = ld_now_ms;

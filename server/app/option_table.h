@@ -20,6 +20,7 @@ enum ld_options_action { LD_DO_SERVE, LD_DO_HELP, LD_DO_VERSION, LD_DO_CHECK };
 struct ld_options {
     enum ld_options_action action;
     char config[512], data[512], listen[80], admin_key_file[512];
+    char cors_origin[512];
     char default_tenant[80];          /* or LD_NO_DEFAULT_TENANT */
     char tls_cert[512], tls_key[512]; /* both or none */
     uint64_t threads;                 /* in force: never 0 after parsing */

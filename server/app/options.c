@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/call.h"
 #include "http/listen.h"
 #include "base/log.h"
 #include "base/number.h"
@@ -347,6 +348,8 @@ int ld_options_check(const struct ld_options *o, struct ld_message *why)
     struct ld_endpoint e;
     if (ld_endpoint_parse(o->listen, &e) != 0)
         return ld_fail(why, "--listen: \"%s\" is not an address", o->listen);
+    if (ld_origins_check(o->cors_origin, why) != 0)
+        return -1;
     const uint64_t largest = o->max_bulk_body > o->max_observe_body ? o->max_bulk_body : o->max_observe_body;
     if (o->max_body_memory < largest || o->max_body_memory < o->max_body)
         return ld_fail(why, "--max-body-memory: %llu bytes are less than one body may have",

@@ -43,6 +43,10 @@ struct ld_http_options {
     struct ld_metrics *metrics;         /* may be NULL */
 };
 
+struct ld_header {
+    const char *name, *value;
+};
+
 /* What became of a request. */
 struct ld_outcome {
     int status;           /* 0: the client left before it was answered */
@@ -104,6 +108,13 @@ void ld_request_peer(const struct ld_request *r, char out[LD_PEER_BYTES]);
 void ld_request_spool(struct ld_request *r, const char *path);
 const char *ld_request_body_file(const struct ld_request *r);
 
+/* In `admit`: headers that every answer to the request has, whoever gives it; borrowed until then. */
+void ld_request_add_headers(struct ld_request *r, const struct ld_header *headers, size_t n);
+/* In `admit`: problems are told in the form of another protocol than ours. `tell` writes the body, as JSON in memory of
+ * malloc, and may change the status. */
+void ld_request_tell_by(struct ld_request *r, char *(*tell)(const struct ld_request *r, const struct ld_problem *p,
+                                                            const char *instance, int *status, size_t *n));
+
 /* In `admit`: nothing that follows on the connection is read as a request. */
 void ld_request_end_connection(struct ld_request *r);
 
@@ -118,13 +129,10 @@ void ld_request_set_share(struct ld_request *r, uint64_t share);
 /* The hooks' own memory (n_context), theirs until the reply. Not read here. */
 void *ld_request_context(const struct ld_request *r);
 
-struct ld_header {
-    const char *name, *value;
-};
 /* An answer that is there as a whole. */
 struct ld_reply {
     struct ld_problem *problem; /* with a status: the answer is this alone. NULL: none */
-    int status;                 /* 0: 200; 204 has no body */
+    int status;                 /* 0: 200; 204 and 304 have no body */
     const char *content_type;   /* static; NULL: JSON */
     char *text;                 /* malloc'd and taken over; NULL: there was no memory for it, which is the answer */
     const char *constant;       /* static, in place of it */

@@ -166,11 +166,14 @@ struct ld_request {
     struct ld_body_memory *memory; /* of the server, which may be gone when the handler is through; NULL: no bound */
     size_t n_memory;               /* what the body has of it */
     size_t n_body, cap, limit, n_received;
-    size_t n_head;                        /* bytes of request line and headers */
-    size_t n_wanted;                      /* of n_received: before the rest was refused */
-    char *spool;                          /* path of the body's file, NULL: in memory */
-    int spool_fd;                         /* -1 until the first byte */
-    char *method, *path;                  /* behind the context */
+    size_t n_head;                   /* bytes of request line and headers */
+    size_t n_wanted;                 /* of n_received: before the rest was refused */
+    char *spool;                     /* path of the body's file, NULL: in memory */
+    int spool_fd;                    /* -1 until the first byte */
+    char *method, *path;             /* behind the context */
+    const struct ld_header *headers; /* [n_headers] of every answer */
+    size_t n_headers;
+    char *(*tell)(const struct ld_request *r, const struct ld_problem *p, const char *instance, int *status, size_t *n);
     _Alignas(max_align_t) char context[]; /* of the hooks; then method and path */
 };
 

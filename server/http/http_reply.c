@@ -119,14 +119,30 @@ void ld_request_finish(struct ld_request *r, int status, struct MHD_Response *re
         ld_request_unref(r);
 }
 
-/* The problem as a response with the headers that its status asks for; *n is set to the bytes of its body. */
-static struct MHD_Response *problem_response(const struct ld_request *r, const struct ld_problem *p, size_t *n)
+void ld_request_add_headers(struct ld_request *r, const struct ld_header *headers, size_t n)
+{
+    r->headers = headers;
+    r->n_headers = n;
+}
+
+void ld_request_tell_by(struct ld_request *r, char *(*tell)(const struct ld_request *r, const struct ld_problem *p,
+                                                            const char *instance, int *status, size_t *n))
+{
+    r->tell = tell;
+}
+
+/* The problem as a response with the headers that its status asks for; *n is set to the bytes of its body, *status to
+ * that of the answer. */
+static struct MHD_Response *problem_response(const struct ld_request *r, const struct ld_problem *p, int *status,
+                                             size_t *n)
 {
     char id[LD_TRACE_BYTES];
     ld_trace_format(&r->trace, id);
     *n = 0;
-    char *text = ld_problem_json(p, id, n);
-    struct MHD_Response *response = ld_response_of("application/problem+json", text, *n);
+    *status = p->status;
+    char *text = r->tell != NULL ? r->tell(r, p, id, status, n) : ld_problem_json(p, id, n);
+    struct MHD_Response *response =
+        ld_response_of(r->tell != NULL ? "application/json" : "application/problem+json", text, *n);
     if (p->retry_after_s > 0) {
         char seconds[16];
         snprintf(seconds, sizeof seconds, "%d", p->retry_after_s);
@@ -169,7 +185,7 @@ void ld_reply(struct ld_request *r, const struct ld_reply *reply)
     const int status = reply->status != 0 ? reply->status : MHD_HTTP_OK;
     if (reply->problem != NULL && reply->problem->status != 0)
         ld_reply_problem(r, reply->problem);
-    else if (status == MHD_HTTP_NO_CONTENT)
+    else if (status == MHD_HTTP_NO_CONTENT || status == MHD_HTTP_NOT_MODIFIED)
         ld_request_finish(r, status, ld_response_of(NULL, NULL, 0), 0);
     else if (reply->constant != NULL)
         reply_constant(r, status, content_type, reply);
@@ -182,9 +198,10 @@ void ld_reply(struct ld_request *r, const struct ld_reply *reply)
 /* The problem is read during the call only. */
 void ld_reply_problem(struct ld_request *r, const struct ld_problem *p)
 {
+    int status;
     size_t n;
-    struct MHD_Response *response = problem_response(r, p, &n);
-    ld_request_finish(r, p->status, response, n);
+    struct MHD_Response *response = problem_response(r, p, &status, &n);
+    ld_request_finish(r, status, response, n);
 }
 
 /* For refusals that have no fields to name. Every 503 asks for another try after a second. */
@@ -208,7 +225,7 @@ void ld_reply_allow(struct ld_request *r, int status, const char *allow)
     ld_problem_set(&p, status, "this resource answers to %s", allow);
     size_t n = 0;
     struct MHD_Response *response =
-        status == MHD_HTTP_METHOD_NOT_ALLOWED ? problem_response(r, &p, &n) : ld_response_of(NULL, NULL, 0);
+        status == MHD_HTTP_METHOD_NOT_ALLOWED ? problem_response(r, &p, &status, &n) : ld_response_of(NULL, NULL, 0);
     ld_response_header(&response, MHD_HTTP_HEADER_ALLOW, allow);
     ld_request_finish(r, status, response, n);
 }
@@ -243,9 +260,10 @@ void ld_request_force(struct ld_request *r)
     ld_problem_init(&p);
     ld_problem_set(&p, MHD_HTTP_SERVICE_UNAVAILABLE, "the server stopped before the answer was ready");
     p.retry_after_s = 1;
+    int status;
     size_t n;
-    struct MHD_Response *response = problem_response(r, &p, &n);
-    if (deliver(r, p.status, response, n) == REQUEST_LEFT)
+    struct MHD_Response *response = problem_response(r, &p, &status, &n);
+    if (deliver(r, status, response, n) == REQUEST_LEFT)
         r->then(r->then_arg);
 }
 
@@ -260,6 +278,8 @@ enum MHD_Result ld_request_queue(struct ld_request *r)
     char id[LD_TRACE_BYTES];
     ld_trace_format(&r->trace, id);
     ld_response_header(&r->response, "Laplaced-Request", id);
+    for (size_t i = 0; i < r->n_headers; i++)
+        ld_response_header(&r->response, r->headers[i].name, r->headers[i].value);
     if (r->response == NULL) {
         r->status = 0;
         return MHD_NO;

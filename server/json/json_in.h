@@ -36,6 +36,10 @@ int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim,
 /* Of a body that was refused, all faults, those across candidates included, in the place of what p has. */
 void ld_decode_select_faults(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_problem *p);
 
+/* The body of a flag's evaluation: the user, and attributes from the strings of the context. *code, of a refusal, is
+ * OpenFeature's error code. */
+int ld_decode_flag_context(struct ld_doc *doc, struct ld_select *out, const char **code, struct ld_problem *p);
+
 /* One object or an array; *is_array tells. */
 int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, bool *is_array, struct ld_problem *p);
 

@@ -27,6 +27,13 @@ char *ld_encode_settings(const struct ld_settings *settings, size_t *n);
 
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, size_t *n);
 
+/* A flag (json_flags.c); *n_tagged as in struct ld_op. And one that has no value, for a reason of OpenFeature's. */
+char *ld_encode_flag(const struct kb_engine *e, const char *flag, const char *decision, const struct kb_decision *d,
+                     size_t *n_tagged, size_t *n);
+char *ld_encode_flag_default(const char *flag, const char *reason, size_t *n);
+/* A failure in OFREP's form; key NULL: of no flag. */
+char *ld_encode_flag_failure(const char *key, const char *code, const char *details, const char *instance, size_t *n);
+
 char *ld_encode_reward(const struct ld_reward_result *r, size_t *n);
 char *ld_encode_rewards(const struct ld_reward_result *r, size_t n_results, size_t *n);
 

@@ -57,6 +57,8 @@ struct ld_op {
     uint64_t line;                   /* and what of its row is written already (batch.h) */
     char *answer;                    /* EVENT decided: the answer to give (owned) */
     size_t n_answer;
+    size_t n_tagged;                /* EVENT decided: bytes of a flag's answer that say what is shown, */
+    bool is_settled;                /* and whether they would be the same again */
     bool is_named;                  /* decided with the caller's id: look for an earlier one, keep the answer */
     bool is_stopping;               /* SWITCH: off; else on again */
     struct ld_promotion promotion;  /* PROMOTE: what settings are made of */

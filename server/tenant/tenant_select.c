@@ -144,6 +144,20 @@ static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, c
     return ld_settings_log_candidates(&t->settings) ? copy_among(t, &q->query, d, op) : KB_OK;
 }
 
+/* A flag of which no arm may be shown has no value, and nothing is decided: whoever asks takes their own default. */
+static enum kb_err answer_no_arm(struct ld_tenant *t, const struct ld_select *q, struct ld_op *op)
+{
+    size_t n;
+    char *text = ld_encode_flag_default(q->flag, kb_engine_has_targets(t->engine) ? "TARGETING_MATCH" : "DISABLED", &n);
+
+    if (text == NULL)
+        return KB_ENOMEM;
+    op->n_tagged = n;
+    op->is_settled = true;
+    ld_op_reply_text(op, text, n);
+    return KB_OK;
+}
+
 /* Under the read lock: decide, and put event and answer (of a dry run: the reply) into op. The answer is made before
  * the event is durable and shown after (unless durability is relaxed): the writer drops it when the commit fails. */
 static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const char *decision, struct ld_op *op,
@@ -158,8 +172,15 @@ static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const 
     query.n_shown = q->is_explained ? 0 : q->top;
     query.now_ms = t->world->now_ms();
     KB_TRY(kb_engine_fit_scratch(t->engine, scratch, query.n_candidates, query.n_exclude));
-    KB_TRY(kb_engine_decide(t->engine, &query, scratch, &d, msg));
-    op->answer = ld_encode_select(decision, &d, q->is_explained ? d.n : q->top, &op->n_answer);
+    rc = kb_engine_decide(t->engine, &query, scratch, &d, msg);
+    if (rc == KB_EINVAL && q->flag != NULL)
+        return answer_no_arm(t, q, op);
+    KB_TRY(rc);
+    op->is_settled = d.route == KB_ROUTE_STICKY || d.propensity[d.chosen] >= 1;
+    if (q->flag != NULL)
+        op->answer = ld_encode_flag(t->engine, q->flag, decision, &d, &op->n_tagged, &op->n_answer);
+    else
+        op->answer = ld_encode_select(decision, &d, q->is_explained ? d.n : q->top, &op->n_answer);
     if (op->answer == NULL)
         return KB_ENOMEM;
     if (!q->is_dry_run)

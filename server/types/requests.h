@@ -14,6 +14,7 @@ struct ld_select {
     const char *decision;  /* NULL: the server makes one */
     size_t top;            /* >= 1 */
     bool is_explained, is_dry_run, is_deferred;
+    const char *flag; /* its evaluation is the answer (docs/OPENFEATURE.md); NULL: the decision itself */
 };
 
 /* Of a decision, or of what a user was shown last: the other is NULL. */

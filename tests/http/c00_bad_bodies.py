@@ -91,7 +91,7 @@ def check(client, route, pointers, status, **body):
 
 def test_every_route_that_takes_a_body_is_tried():
     takes = {(method, pattern.pattern) for method, pattern, op in CONTRACT.operations.values()
-             if "application/json" in op.get("requestBody", {}).get("content", {})}
+             if "application/json" in op.get("requestBody", {}).get("content", {}) and op["operationId"] not in CONTRACT.flags}
     tried = {CONTRACT.operations[CONTRACT.find(*route)[0]][:2] for route in [*ROUTES.values(), *MERGED]}
     assert takes == {(method, pattern.pattern) for method, pattern in tried} and {*ROUTES, *FIRST_LINES} == set(KINDS)
 

@@ -55,10 +55,13 @@ class Contract:
         self.headers_seen = set()  # (operation, header)
         self._validators = {}
         self.operations = {}
+        self.flags = set()  # operations whose refusals have OFREP's form
         for template, item in self.doc["paths"].items():
             for method in METHODS:
                 if method in item:
                     self.operations[item[method]["operationId"]] = (method, pattern_of(template), item[method])
+                    if template.startswith("/ofrep/"):
+                        self.flags.add(item[method]["operationId"])
 
     def note(self, folder, files, n_failed):
         """What this process has covered, for another one to take over."""
@@ -160,6 +163,8 @@ class Contract:
         """Asserts that the answer is documented, and notes what was seen. Of one that is streamed the body is not looked at."""
         status = str(response.status_code)
         name, documented = self.documented(method, path, status, response.headers.get("Connection") == "close")
+        if name in self.flags and response.headers.get("Connection") == "close" and response.headers.get("Content-Type") == PROBLEM:
+            name, documented = "Refused", self.doc["components"]["responses"]["Refused"]  # before its path was looked at
         documented = self.resolve(documented)
         self.seen.add((name, status))
         self.check_headers(name, documented, response)
@@ -220,6 +225,10 @@ class Contract:
         """RFC 9457: the status once more, and its title. The schema lists the types that there are."""
         assert problem["status"] == status, what
         assert problem["title"] == RENAMED.get(status, http.HTTPStatus(status).phrase), what
+
+    def detail(self, body):
+        """What a refusal says to people, in whichever form."""
+        return body["detail"] if "detail" in body else body["errorDetails"].rsplit(" (urn:laplaced:request:", 1)[0]
 
     def documented_statuses(self):
         return {(name, status) for name, (_, _, op) in self.operations.items() for status in op["responses"]}

@@ -72,7 +72,7 @@ def check(world, name, kind, path=None, named=()):
     if status is None:
         assert answer.status_code in PASSED, what
     else:
-        assert answer.status_code == status and json.loads(answer.content)["detail"] == detail, what
+        assert answer.status_code == status and CONTRACT.detail(json.loads(answer.content)) == detail, what
     return answer
 
 
@@ -110,7 +110,8 @@ def test_every_key_at_every_tenant(world, name):
 def test_who_has_no_key_hears_the_same_of_every_tenant(world, name):
     if role_of(name) is not None:
         for kind in world.strangers:
-            told = {(a.content, a.headers["WWW-Authenticate"], len(a.headers)) for a in (world.request(name, kind, *way) for way in ways(name))}
+            told = {(a.content.replace((way[0] or "no path").encode(), b"?"), a.headers["WWW-Authenticate"], len(a.headers))
+                    for way in ways(name) for a in [world.request(name, kind, *way)]}  # a flag's refusal repeats its key
             assert len(told) == 1 and next(iter(told))[1].startswith("Bearer")
 
 
