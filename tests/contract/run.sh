@@ -1,6 +1,6 @@
 #!/bin/sh
-# Holds openapi.yaml to what others make of it: linters, and a client generated from it that runs against a server. The last
-# line is "N passed, N failed".
+# Holds openapi.yaml to what others make of it: linters, and a client generated from it that runs against a server. And
+# /ofrep/ to the OpenFeature providers that others use, unmodified (flags/). The last line is "N passed, N failed".
 #
 #   sh tests/contract/run.sh OUT [--when-reachable]      OUT: a build folder such as build/release
 #
@@ -37,13 +37,13 @@ finish() {
 }
 trap finish EXIT
 
-# Again only after the lock has changed.
-install_tools() {
-    mkdir -p "$WORK"
-    if cmp -s "$HERE/package-lock.json" "$WORK/package-lock.json" && [ -f "$WORK/installed" ]; then return 0; fi
-    rm -f "$WORK/installed"
-    cp "$HERE/package.json" "$HERE/package-lock.json" "$WORK/"
-    (cd "$WORK" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) && touch "$WORK/installed"
+# From a folder with a lock to another; again only after the lock has changed.
+install() {
+    mkdir -p "$2"
+    if cmp -s "$1/package-lock.json" "$2/package-lock.json" && [ -f "$2/installed" ]; then return 0; fi
+    rm -f "$2/installed"
+    cp "$1/package.json" "$1/package-lock.json" "$2/"
+    (cd "$2" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) && touch "$2/installed"
 }
 
 lint_redocly() { "$BIN/redocly" lint --config "$HERE/redocly.yaml" "$ROOT/openapi.yaml"; }
@@ -62,7 +62,7 @@ compile_client() {
 # Sets server and LAPLACED_URL.
 start_server() {
     rm -rf "$WORK/data" && : >"$WORK/greeting"
-    "$OUT/laplaced" --data "$WORK/data" --listen 127.0.0.1:0 >"$WORK/greeting" 2>"$WORK/stderr" &
+    "$OUT/laplaced" --data "$WORK/data" --listen 127.0.0.1:0 --cors-origin https://shop.example >"$WORK/greeting" 2>"$WORK/stderr" &
     server=$!
     tries=0
     until grep -q http:// "$WORK/greeting"; do
@@ -75,9 +75,9 @@ start_server() {
 }
 
 # node's own report has a line of each test, and counts.
-run_client() {
-    (cd "$WORK/out" && node --test --test-reporter=tap client.test.js) >"$WORK/tap" 2>&1
-    grep -E '^ *(not )?ok [0-9]+ - ' "$WORK/tap" | grep -v 'client\.test\.js'
+run_tests() {
+    (cd "$1" && node --test --test-reporter=tap "$2") >"$WORK/tap" 2>&1
+    grep -E '^ *(not )?ok [0-9]+ - ' "$WORK/tap" | grep -v "$2"
     good=$(sed -n 's/^# pass //p' "$WORK/tap")
     bad=$(sed -n 's/^# fail //p' "$WORK/tap")
     if [ "${bad:-1}" -ne 0 ] || [ "${good:-0}" -eq 0 ]; then cat "$WORK/tap" "$WORK/stderr"; fi
@@ -86,16 +86,18 @@ run_client() {
 }
 
 if [ "${2:-}" = --when-reachable ] && ! (command -v npm && npm ping --fetch-timeout=20000 --fetch-retries=1) >/dev/null 2>&1; then
-    echo "NOT TESTED: openapi.yaml's linters and the generated client. There is no npm, or its registry is out of reach."
+    echo "NOT TESTED: openapi.yaml's linters, the generated client and the OpenFeature providers. There is no npm, or its registry is out of reach."
     exit 0
 fi
-install_tools || { echo "FAIL the tools of tests/contract/package-lock.json could not be installed"; echo "0 passed, 1 failed"; exit 1; }
+{ install "$HERE" "$WORK" && install "$HERE/flags" "$WORK/flags"; } || { echo "FAIL the tools of tests/contract and tests/contract/flags could not be installed"; echo "0 passed, 1 failed"; exit 1; }
 check "openapi.yaml has no faults under redocly" lint_redocly
 check "openapi.yaml has no faults under spectral" lint_spectral
 check "a generated client and that of docs/API.md compile under tsc" compile_client
 if start_server; then
     check "the client of docs/API.md runs" node "$WORK/out/documented.js"
-    run_client
+    run_tests "$WORK/out" client.test.js
+    cp "$HERE/flags/flags.test.js" "$WORK/flags/"
+    run_tests "$WORK/flags" flags.test.js
     kill "$server" && wait "$server" || failed=$((failed + 1))
     server=
 else
