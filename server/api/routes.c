@@ -18,6 +18,7 @@ const struct ld_route ld_routes[] = {
     {"POST",   "/observe",                 LD_BODY_OBSERVE,  LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    QUEUED(LD_OP_OBSERVE, fill_observe)},
     {"POST",   "/ofrep/v1/evaluate/flags/{t}", LD_BODY_JSON, LD_ROLE_DECIDE,  LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_flag)},
     {"POST",   "/ofrep/v1/evaluate/flags", LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_flags)},
+    {"POST",   "/ofrep/v1/track",          LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_track)},
     {"GET",    "/tenants",                 LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_tenant_list)},
     {"PUT",    "/tenants/{t}",             LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OR_NEW,     LD_WORK_TOLD,    HANDLED(api_tenant_put)},
     {"PATCH",  "/tenants/{t}",             LD_BODY_MERGE,    LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    QUEUED(LD_OP_PATCH, fill_patch)},

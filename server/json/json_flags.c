@@ -20,6 +20,7 @@
 
 #define MOST_NAME_BYTES 64u
 #define MOST_VALUE_BYTES 256u
+#define MOST_EVENTS 1000u
 
 /* --- the context --------------------------------------------------------------------------------------- */
 
@@ -80,6 +81,67 @@ int ld_decode_flag_context(struct ld_doc *doc, struct ld_select *out, const char
         read_context(&in, ld_member_of(&doc->root, "context"), &out->query, code);
         ld_in_leave(&in, here);
     }
+    return ld_in_done(&in);
+}
+
+/* --- tracking ------------------------------------------------------------------------------------------ */
+
+static const char *read_text(struct ld_in *in, const struct ld_value *object, const char *key,
+                             const struct ld_rule *rule, bool is_required)
+{
+    const struct ld_value *v = ld_member_of(object, key);
+    const size_t here = ld_in_key(in, key);
+    const char *text = v != NULL ? ld_in_text(in, v, rule) : NULL;
+    if (v == NULL && is_required)
+        ld_in_fault(in, NULL, "required");
+    ld_in_leave(in, here);
+    return text;
+}
+
+/* What a client tells of an event beside this (its context, its id, its time, more attributes) is not read. */
+static void read_event(struct ld_in *in, const struct ld_value *v, struct ld_track_event *out)
+{
+    const struct ld_value *attributes = ld_member_of(v, "attributes"), *value = ld_member_of(v, "value");
+    if (!ld_is(v, LD_V_OBJECT)) {
+        ld_in_fault(in, NULL, "expected an object");
+        return;
+    }
+    const char *name = read_text(in, v, "name", &ld_id_rule, true);
+    out->is_exposure = name != NULL && strcmp(name, "$exposure") == 0;
+    out->value = 1;
+    if (value != NULL) {
+        const size_t here = ld_in_key(in, "value");
+        (void)ld_in_real(in, value, &ld_reward_rules.rule[LD_REWARD_REWARD], &out->value);
+        ld_in_leave(in, here);
+    }
+    const size_t here = ld_in_key(in, "attributes");
+    if (attributes != NULL && !ld_is(attributes, LD_V_OBJECT))
+        ld_in_fault(in, NULL, "expected an object");
+    out->flag = read_text(in, attributes, "flag", &ld_id_rule, false);
+    out->decision = read_text(in, attributes, "decision", &ld_decision_id_rule, true);
+    ld_in_leave(in, here);
+}
+
+int ld_decode_track(struct ld_doc *doc, struct ld_track_event **out, size_t *n, struct ld_problem *p)
+{
+    const struct ld_value *events = ld_member_of(&doc->root, "events");
+    struct ld_in in;
+    ld_in_init(&in, doc, p);
+    *n = ld_n_items(events);
+    *out = NULL;
+    const size_t mark = ld_in_key(&in, "events");
+    if (*n < 1 || *n > MOST_EVENTS) {
+        ld_in_fault(&in, NULL, "expected an array of 1 to %u events", MOST_EVENTS);
+        if (*n > MOST_EVENTS)
+            ld_problem_limit(p, "events", MOST_EVENTS);
+    } else if ((*out = ld_in_alloc(&in, *n, sizeof **out)) != NULL) {
+        for (size_t i = 0; i < *n; i++) {
+            const size_t here = ld_in_item(&in, events, i);
+            read_event(&in, ld_item_of(events, i), &(*out)[i]);
+            ld_in_leave(&in, here);
+        }
+    }
+    ld_in_leave(&in, mark);
     return ld_in_done(&in);
 }
 

@@ -40,6 +40,9 @@ void ld_decode_select_faults(struct ld_doc *doc, uint32_t context_dim, uint32_t 
  * OpenFeature's error code. */
 int ld_decode_flag_context(struct ld_doc *doc, struct ld_select *out, const char **code, struct ld_problem *p);
 
+/* 1 to 1,000 tracking events. */
+int ld_decode_track(struct ld_doc *doc, struct ld_track_event **out, size_t *n, struct ld_problem *p);
+
 /* One object or an array; *is_array tells. */
 int ld_decode_rewards(struct ld_doc *doc, struct ld_reward **out, size_t *n, bool *is_array, struct ld_problem *p);
 

@@ -26,6 +26,14 @@ struct ld_reward {
     int64_t happened_at_ms; /* 0: not told */
 };
 
+/* What a user did, as OpenFeature's clients track it. */
+struct ld_track_event {
+    const char *flag; /* NULL: that of the key */
+    const char *decision;
+    double value;
+    bool is_exposure; /* the flag was shown, and no more */
+};
+
 /* The first line of a replay. */
 struct ld_replay_head {
     struct ld_settings settings; /* of the shadow */

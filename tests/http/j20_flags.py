@@ -233,9 +233,78 @@ def test_a_server_without_memory_for_a_body_has_failed(boot):
     with socket.create_connection((where.hostname, where.port)) as slow:
         slow.sendall(b"POST /select HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n" + b" " * 900000)
         end = time.monotonic() + 20
+        body = '{"events":[{"name":"e","x":"%s","attributes":{"decision":"d"}}]}' % ("x" * 900000)
+        while client.call("POST", "/ofrep/v1/track", raw=body, kind="application/json", expect=(200, 500)).status != 500:
+            assert time.monotonic() < end
         while (answer := evaluate(client, raw='{"context":{"targetingKey":"u","x":"%s"}}' % ("x" * 900000), expect=(200, 500))).status != 500:
             assert time.monotonic() < end
         assert answer.json["errorCode"] == "GENERAL" and int(answer.headers["Retry-After"]) > 0
+
+
+# --- tracking -------------------------------------------------------------------------------------------------------
+
+def track(client, *events, expect=200, **more):
+    """Events as (name, attributes, value or None)."""
+    body = {"events": [{"name": name, "context": {"targetingKey": "u"}, "attributes": attributes, **({} if value is None else {"value": value})} for name, attributes, value in events]}
+    return client.call("POST", "/ofrep/v1/track", body, expect=expect, **more).json
+
+
+def test_an_event_is_the_reward_of_its_decision(api, name):
+    make(api, name, ["a", "b"])
+    seen = [evaluate(api, name, f"u{i}").json["metadata"]["decision"] for i in range(3)]
+    told = track(api, *[("bought", {"flag": name, "decision": d, "currency": "EUR"}, v) for d, v in zip(seen, (2.5, None, -1))])
+    assert told == {"results": [{"applied": True}] * 3}
+    rewards = {e["decision"]: e["reward"] for e in api.events(name) if e["type"] == "rewarded"}
+    assert rewards == dict(zip(seen, (2.5, 1, -1)))
+    again = track(api, ("bought", {"flag": name, "decision": seen[0]}, 2.5), ("bought", {"flag": name, "decision": seen[1]}, 7))["results"]
+    assert again[0] == {"applied": False, "duplicate": True} and again[1]["errorCode"] == "GENERAL"
+    assert len([e for e in api.events(name) if e["type"] == "rewarded"]) == 3
+
+
+def test_who_acts_has_seen_and_an_exposure_is_that_alone(boot):
+    client = Client(boot())
+    make(client, "f", ["a", "b"], routing=STICKY)
+    first, second = (flags_of(evaluate(client, user=f"u{i}"))["f"]["metadata"]["decision"] for i in range(2))
+    assert track(client, ("$exposure", {"flag": "f", "decision": first}, 5))["results"] == [{"activated": True}]
+    assert track(client, ("$exposure", {"flag": "f", "decision": first}, None))["results"] == [{"activated": False, "duplicate": True}]
+    assert track(client, ("bought", {"flag": "f", "decision": first}, 1), ("bought", {"flag": "f", "decision": second}, 1))["results"] == [{"applied": True}] * 2
+    lines = [(e["type"], e["decision"]) for e in client.events("f") if e["type"] in ("activated", "rewarded")]
+    assert lines == [("activated", first), ("rewarded", first), ("activated", second), ("rewarded", second)]
+
+
+def test_events_fail_each_in_its_place(boot):
+    client = Client(boot())
+    make(client, "f", ["a"])
+    make(client, "g", ["a"])
+    of_f, of_g = (evaluate(client, t).json["metadata"]["decision"] for t in "fg")
+    client.key = client.call("POST", "/keys", {}, expect=201).json["key"]
+    own = Client(client.server, client.call("POST", "/tenants/f/keys", {"roles": ["decide"]}, expect=201).json["key"])
+    results = track(own, ("e", {"decision": of_f}, 1), ("e", {"decision": of_g}, 1), ("e", {"flag": "g", "decision": of_g}, 1), ("e", {"flag": "no", "decision": "d"}, 1))["results"]
+    assert results[0] == {"applied": True} and [r.get("errorCode") for r in results[1:]] == ["GENERAL", "FLAG_NOT_FOUND", "FLAG_NOT_FOUND"]
+    assert "attributes.flag" in track(client, ("e", {"decision": of_g}, 1))["results"][0]["errorDetails"]
+    assert track(Client(client.server), ("e", {"decision": "d"}, 1), expect=401)["errorCode"] == "GENERAL"
+    reader = client.call("POST", "/tenants/f/keys", {"roles": ["read"]}, expect=201).json["key"]
+    assert track(Client(client.server, reader), ("e", {"decision": "d"}, 1), expect=403)["errorCode"] == "GENERAL"
+    assert [e for e in client.events("g") if e["type"] == "rewarded"] == []
+
+
+@pytest.mark.parametrize("raw, told", [
+    ("{", "not JSON"), ("{}", "/events: expected an array of 1 to 1000 events"), ('{"events":[]}', "1 to 1000 events"), ('{"events":[3]}', "/events/0: expected an object"),
+    ('{"events":[{"attributes":{"decision":"d"}}]}', "/events/0/name: required"), ('{"events":[{"name":"e"}]}', "/events/0/attributes/decision: required"),
+    ('{"events":[{"name":"e","attributes":3}]}', "/events/0/attributes: expected an object"), ('{"events":[{"name":"e","attributes":{"decision":""}}]}', "/events/0/attributes/decision"),
+    ('{"events":[{"name":"e","value":"9","attributes":{"decision":"d"}}]}', "/events/0/value: expected a number"),
+    ('{"events":[{"name":"e","value":1e30,"attributes":{"decision":"d"}}]}', "/events/0/value: expected a number"),
+    ('{"events":[%s]}' % ",".join(['{"name":"e","attributes":{"decision":"d"}}'] * 1001), "1 to 1000 events")])
+def test_what_is_no_list_of_events_is_refused(api, raw, told):
+    answer = api.call("POST", "/ofrep/v1/track", raw=raw, kind="application/json", expect=400).json
+    assert answer["errorCode"] in ("PARSE_ERROR", "GENERAL") and told in answer["errorDetails"]
+
+
+def test_a_thousand_events_at_once(api, name):
+    make(api, name, ["a", "b"])
+    seen = [api.select("u", tenant=name, decision=f"d{i}")["decision"] for i in range(100)]
+    told = track(api, *[("e", {"flag": name, "decision": d}, 1) for d in seen * 10])["results"]
+    assert len(told) == 1000 and sum(r.get("applied", False) for r in told) == 100 and sum(r.get("duplicate", False) for r in told) == 900
 
 
 # --- pages of other origins -----------------------------------------------------------------------------------------
@@ -260,6 +329,8 @@ def test_pages_of_named_origins_are_let_in_below_ofrep_alone(boot, origins, orig
         assert (told.headers.get("Access-Control-Allow-Origin") == origin) == is_let_in == ("etag" in told.headers.get("Access-Control-Expose-Headers", ""))
         refused = evaluate(Client(client.server), flag, headers={"Origin": origin}, expect=401)  # a page is to hear why
         assert (refused.headers.get("Access-Control-Allow-Origin") == origin) == is_let_in
+    tracked = client.call("POST", "/ofrep/v1/track", {"events": [{"name": "e", "attributes": {"flag": "f", "decision": "none"}}]}, headers={"Origin": origin})
+    assert ("Access-Control-Allow-Origin" in tracked.headers) == is_let_in
     other = client.call("GET", "/tenants/f", headers={"Origin": origin})
     assert not [h for h in other.headers if h.lower().startswith("access-control")]
 

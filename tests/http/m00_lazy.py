@@ -98,7 +98,7 @@ def test_a_bad_file_fails_its_own_tenant_and_keeps_its_bytes(boot, spoil):
 def every_request_of_a_tenant():
     """(method, path, type of the body or None) of each operation that opens one, from the contract."""
     for name, (method, _, operation) in CONTRACT.operations.items():
-        if "500" not in operation["responses"] or name == "evaluateFlags":  # that one opens all of them
+        if "500" not in operation["responses"] or name in ("evaluateFlags", "trackEvents"):  # those open many
             continue
         template = next(p for p, item in CONTRACT.doc["paths"].items() if item.get(method, {}).get("operationId") == name)
         path = template.replace("{tenant}", "t").replace("{user}", "u")

@@ -15,6 +15,7 @@ BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "
           "putTenant": {"algorithm": "ucb"}, "patchTenant": {}, "putGraph": {"edges": [["u", "v"]]}, "patchGraph": {"add": [["u", "w"]]},
           "putArms": {"arms": ["a"]}, "patchArms": {"arms": ["b"]}, "compact": {"keep_events": 1000000},
           "evaluateFlag": {"context": {"targetingKey": "u"}}, "evaluateFlags": {"context": {"targetingKey": "u"}},
+          "trackEvents": {"events": [{"name": "e", "attributes": {"flag": "t-trackEvents", "decision": "none"}}]},
           "promote": {"challenger": "none"}, "rollback": {},
           "replay": [{"type": "replay", "configuration": {"algorithm": "ts"}, "log": "own"}]}
 
