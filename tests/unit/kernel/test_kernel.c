@@ -24,6 +24,7 @@ static void open(struct fixture *f, const char *preset, uint32_t context_dim, ui
     struct kb_spec spec;
     uint32_t slot;
     ck_assert_int_eq(kb_spec_preset(&spec, preset, context_dim, arm_dim), KB_OK);
+    kb_spec_tune(&spec, false); /* the variance of a scaled model is the posterior's, not the kernel's */
     kbt_world_open(&f->w, &spec, N_USERS, N_ARMS, true, 5);
     f->kernel = (struct kb_kernel *)kb_posterior_kernel(f->w.posterior); /* anchors are added under it */
     kb_support_init(&f->support, f->w.dim);
