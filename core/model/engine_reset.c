@@ -218,10 +218,8 @@ enum kb_err kb_engine_finish_erasure(struct kb_engine *e, const struct kb_engine
     assert(b != NULL && !b->is_point && e->lent != b && kb_build_is_done(b));
     KB_TRY(put_points(e, &b->rows, b->atoms, b->n_atoms, next));
     put_values(b->is_refit ? &b->found : &b->spec, next);
-    if (b->is_refit) {
-        next->type = KB_EV_TUNED;
-        next->as.dictionary.tuning = &b->tuning;
-    }
+    if (b->is_refit)
+        put_found(&b->found, &b->tuning, next);
     KB_TRY(put_evidence(served, &e->scratch, next));
     next->as.dictionary.square = e->square_sum;
     next->as.dictionary.from = b->from;
@@ -396,6 +394,7 @@ static enum kb_err begin_afresh(struct kb_engine *e, struct kb_build *b, uint64_
     if (kb_engine_is_tuned(e)) {
         kb_tuning_take(&start, &e->configured);
         kb_tuning_put(&start, &b->spec);
+        kb_spec_put_scales(&b->spec, NULL, 0);
         b->is_refit = true;
         b->refit = kb_engine_refit(e, seq);
         b->refit.is_first = true;
