@@ -186,8 +186,7 @@ static void best_of_many(const struct field *f, double *p_best, double *loss)
     }
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------
- */
+/* --- the whole ---------------------------------------------------------------------------------------------- */
 
 static void best_of_two(const struct field *f, double *p_best, double *loss)
 {

@@ -8,8 +8,11 @@
  *
  *   log(1 + y) = y - y^2/2 + y^3/3 - y^4 int_0^1 s^3 / (1 + s y) ds
  *
- * and the integral is largest at x = -1, where l^4 times it is k. So exp(l x - l^2 x^2/2 + l^3 x^3/3 - k x^4) <= 1 + l
- * x, whose mean for x = g / c is 1 + l v delta / c <= exp(l v delta / c). Each term of the mixture is therefore a
+ * and the integral is largest at x = -1, where l^4 times it is k. So
+ *
+ *   exp(l x - l^2 x^2/2 + l^3 x^3/3 - k x^4) <= 1 + l x
+ *
+ * whose mean for x = g / c is 1 + l v delta / c <= exp(l v delta / c). Each term of the mixture is therefore a
  * nonnegative supermartingale that starts at w_j, and so is the sum: Ville's inequality. This is the empirical
  * Bernstein bound of [HRMS], [WSR] with the third and the fourth power kept; it is never looser for |x| <= 1.
  *

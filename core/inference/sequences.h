@@ -25,11 +25,14 @@
 
 /* The pair e-process. A decision belongs to the pair when the arm shown is the baseline or the treatment.
  *
- *   z    1 if the treatment was shown, else 0             p_0, p_b   propensities of the two
- *   pi   p_b / (p_0 + p_b)                                v          pi (1 - pi), the decision's weight
- *   r    its reward, in [0, 1]                            q          (m + 1/2) / (n + 1), a guess from earlier
- * decisions g    (z - pi) (r - q), its score                      c          reach: c >= max(pi, 1 - pi) of every
- * decision
+ *   z          1 if the treatment was shown, else 0
+ *   p_0, p_b   propensities of the two
+ *   pi         p_b / (p_0 + p_b)
+ *   v          pi (1 - pi), the decision's weight
+ *   r          its reward, in [0, 1]
+ *   q          (m + 1/2) / (n + 1), a guess from earlier decisions
+ *   g          (z - pi) (r - q), its score
+ *   c          reach: c >= max(pi, 1 - pi) of every decision
  *
  * Given the past, E g = v delta_t, with delta_t the effect at that decision. S / N estimates the mean effect under the
  * weights v: the effect itself where it is constant, whatever the rate does.
@@ -47,17 +50,18 @@ struct kb_pair {
 
 /* Adds a decision of the pair: is_arm says that the treatment was shown. Where one of the propensities is 0 it is
  * skipped, since it tells nothing, and the result is true. False, and is_broken from then on: max(pi, 1 - pi) > reach,
- * which is seen before the reward is looked at, so |g| > reach never comes in; or a propensity or a reward outside [0,
- * 1]. reach is fixed when the experiment starts (verdict.h; 1 always holds). */
+ * which is seen before the reward is looked at, so |g| > reach never comes in; or a propensity or a reward that is not
+ * within 0 and 1. reach is fixed when the experiment starts (verdict.h; 1 always holds). */
 bool kb_pair_add(struct kb_pair *p, double p_base, double p_arm, bool is_arm, double reward, double reach);
 
 /* The effects that are not refuted: low to high, within [-1, 1], in units of a reward. log_inverse is
- * log(2 (K - 1) / alpha) for K - 1 differences that shall all hold at once. Without decisions, and when broken: [-1,
- * 1]. */
+ * log(2 (K - 1) / alpha) for K - 1 differences that shall all hold at once. Without decisions and when broken it is all
+ * of
+ * [-1, 1]. */
 void kb_pair_interval(const struct kb_pair *p, double reach, double log_inverse, double *low, double *high);
 
 /* log E+ against "the effect is at most delta" (is_above), or log E- against "at least delta". Both are 0 when broken.
- * Guardrails: log E-(-d) >= log(1 / alpha) says "worse by more than d", log E+(-d) the same says "not worse by more".
+ * Guardrails: log E-(-d) >= log(1 / alpha) says "worse by more than d", log E+(-d) the same says "not worse by d".
  */
 double kb_pair_log_e(const struct kb_pair *p, double reach, double delta, bool is_above);
 

@@ -38,8 +38,7 @@ static void must(bool is_so)
         ck_abort_msg("a decision of the simulation was refused");
 }
 
-/* --- looks ----------------------------------------------------------------------------------------------------------
- */
+/* --- looks -------------------------------------------------------------------------------------------------- */
 
 /* Whether log E may reach `level` at all, which most looks need no logarithms for. With |g| <= c, |S3| <= S2, and each
  * term's exponent is at most l x - l^2 S2 (1/2 - l/3), l <= 0.95; so log E <= x^2 / (0.7333 S2), and it is below 0 for
@@ -87,8 +86,7 @@ static bool is_normal_missed(const struct sums *a, const struct sums *b, double 
     return variance > 0 && gap * gap > 1.96 * 1.96 * variance;
 }
 
-/* --- a run ----------------------------------------------------------------------------------------------------------
- */
+/* --- a run -------------------------------------------------------------------------------------------------- */
 
 struct decision {
     double p[KBT_PEEK_MOST_ARMS];
@@ -222,8 +220,7 @@ static size_t delay_of(const struct run *r, size_t t, size_t arm, double reward)
     return (size_t)fmin(KBT_PEEK_WINDOW, -log1p(-uniform(r->key, 4 * t + 2)) * (arm == 0 ? 50 : 1000));
 }
 
-/* --- the control that folds zeros ----------------------------------------------------------------------------------
- */
+/* --- the control that folds zeros --------------------------------------------------------------------------- */
 
 static void provisional_add(struct run *r, double sign, double score)
 {
@@ -256,8 +253,7 @@ static void provisional_correct(struct run *r, struct decision *d)
     r->provisional.reward += d->reward;
 }
 
-/* --- rounds --------------------------------------------------------------------------------------------------------
- */
+/* --- rounds ------------------------------------------------------------------------------------------------- */
 
 static double level_of(const struct kbt_peek_cell *cell)
 {
@@ -444,8 +440,7 @@ void kbt_peek_traffic(uint64_t key, unsigned n_runs, size_t n_decisions, bool is
     }
 }
 
-/* --- a split --------------------------------------------------------------------------------------------------------
- */
+/* --- a split ------------------------------------------------------------------------------------------------ */
 
 static void split_add(struct kb_pair *p, uint64_t key, size_t t, double rate, double effect)
 {

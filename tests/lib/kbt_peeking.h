@@ -1,6 +1,5 @@
 /* Help for tests of experiments: runs that are looked at after every decision, under policies that adapt, drift and
- * late rewards, and how often what core/inference says is wrong in them; beside it what others would say of the same
- * run.
+ * late rewards; how often what core/inference says is wrong in them, and what others would say.
  *
  * A run shows arm 0 (the baseline) or a treatment, decision by decision. Its reward becomes known later where the cell
  * is late: ones after a delay that differs by arm, zeros when the window closes. The policy learns what is known.
@@ -44,8 +43,7 @@ struct kbt_peek_cell {
 enum kbt_peek_fault {
     KBT_PEEK_PAIR,   /* an interval of kb_pair_interval, at alpha over the treatments, without the effect */
     KBT_PEEK_ABOVE,  /* E+ of the first treatment against its effect at 1 / alpha */
-    KBT_PEEK_SHOWN,  /* an arm's kb_shown_interval at alpha over the arms, without its rate; where the rate is constant
-                      */
+    KBT_PEEK_SHOWN,  /* an arm's kb_shown_interval, at alpha over the arms, without its rate; constant rates alone */
     KBT_PEEK_NORMAL, /* control: the normal interval of the first treatment's difference, from 30 of each arm on */
     KBT_PEEK_PROVISIONAL, /* control, late cells: the pair's interval where unknown rewards are folded as zeros */
     KBT_PEEK_N_FAULTS

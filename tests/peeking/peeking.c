@@ -25,8 +25,7 @@ static unsigned runs_of(unsigned usual)
     return n > 10 ? n : 10;
 }
 
-/* --- runs without effect, and with ----------------------------------------------------------------------------------
- */
+/* --- runs without effect, and with -------------------------------------------------------------------------- */
 
 #define N_KINDS 8u /* of rate, drift and lateness, for each policy */
 #define N_GRID (N_KINDS * KBT_PEEK_N_POLICIES)
@@ -74,8 +73,7 @@ static void tell_run(struct kbt_peek_cell c, uint64_t key)
     printf("}\n");
 }
 
-/* --- users ----------------------------------------------------------------------------------------------------------
- */
+/* --- users -------------------------------------------------------------------------------------------------- */
 
 static void tell_users(size_t i)
 {
@@ -88,8 +86,7 @@ static void tell_users(size_t i)
 }
 #define N_USERS 6u
 
-/* --- traffic --------------------------------------------------------------------------------------------------------
- */
+/* --- traffic ------------------------------------------------------------------------------------------------ */
 
 static int by_size(const void *a, const void *b)
 {
@@ -131,8 +128,7 @@ static void tell_traffic(size_t i)
     free(at);
 }
 
-/* --- figures on a split ----------------------------------------------------------------------------------------------
- */
+/* --- figures on a split ------------------------------------------------------------------------------------- */
 
 /* ratio: half width over that of a normal interval of as many decisions, as the design has it. */
 static const struct {
