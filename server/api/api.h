@@ -22,6 +22,7 @@ bool api_arms_get(struct ld_call *c, struct ld_reply *out);
 bool api_model(struct ld_call *c, struct ld_reply *out);
 bool api_stats(struct ld_call *c, struct ld_reply *out);
 bool api_decision(struct ld_call *c, struct ld_reply *out);
+bool api_series(struct ld_call *c, struct ld_reply *out);
 bool api_events(struct ld_call *c, struct ld_reply *out);
 bool api_limits_get(struct ld_call *c, struct ld_reply *out);
 bool api_limits_put(struct ld_call *c, struct ld_reply *out);

@@ -186,6 +186,19 @@ int ld_call_words(const struct ld_call *c, const char *name, const struct kb_wor
     return 0;
 }
 
+int ld_call_word(const struct ld_call *c, const char *name, const struct kb_words *words, int preset, int *out,
+                 struct ld_problem *p)
+{
+    const char *text = ld_request_query(c->request, name);
+    char known[256];
+    *out = text != NULL ? kb_word_value(words, text) : preset;
+    if (text == NULL || *out >= 0)
+        return 0;
+    list_words(words, known);
+    ld_problem_set(p, 400, "query parameter %s: expected one of %s", name, known);
+    return -1;
+}
+
 void ld_call_rest(const struct ld_call *c, char out[LD_PATH_REST_BYTES])
 {
     ld_route_rest(c->route, ld_request_path(c->request), out);

@@ -87,6 +87,10 @@ int ld_call_number(const struct ld_call *c, const char *name, uint64_t *out, str
 int ld_call_words(const struct ld_call *c, const char *name, const struct kb_words *words, unsigned *out,
                   struct ld_problem *p);
 
+/* The one word in a parameter, by its place; `preset` without it. 0, or -1 with 400. */
+int ld_call_word(const struct ld_call *c, const char *name, const struct kb_words *words, int preset, int *out,
+                 struct ld_problem *p);
+
 /* What stands at {u} or {k} of the path (ld_route_rest). */
 void ld_call_rest(const struct ld_call *c, char out[LD_PATH_REST_BYTES]);
 

@@ -46,6 +46,7 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_MODEL,   HANDLED(api_model)},
     {"GET",    "/tenants/{t}/stats",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_stats)},
     {"GET",    "/tenants/{t}/events",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_events)},
+    {"GET",    "/tenants/{t}/series",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_series)},
     {"GET",    "/tenants/{t}/decisions/{d}", LD_BODY_NONE,   LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_decision)},
     {"GET",    "/tenants/{t}/export",      LD_BODY_NONE,     LD_ROLE_READ,     LD_AS_TRANSFER, LD_TENANT_OF_PATH,    LD_WORK_COPY,    HANDLED(api_export)},
     {"POST",   "/tenants/{t}/import",      LD_BODY_LOG,      LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_import)},
@@ -78,6 +79,10 @@ const struct ld_query ld_queries[] = {
     {"POST",  "/ofrep/v1/evaluate/flags", "flagConfigEtag",         0, 0, 0}, /* of streams of events, which there are not */
     {"POST",  "/ofrep/v1/evaluate/flags", "flagConfigLastModified", 0, 0, 0},
     {"GET",   "/tenants/{t}/stats",   "window_s", 1,   31536000,  3600},
+    {"GET",   "/tenants/{t}/series",  "from",     0,   INT64_MAX, 0},
+    {"GET",   "/tenants/{t}/series",  "to",       0,   INT64_MAX, INT64_MAX},
+    {"GET",   "/tenants/{t}/series",  "step",     0,   0,         0}, /* words */
+    {"GET",   "/tenants/{t}/series",  "by",       0,   0,         0},
     {"GET",   "/tenants/{t}/events",  "after",    0,   INT64_MAX, 0},
     {"GET",   "/tenants/{t}/events",  "before",   1,   INT64_MAX, INT64_MAX},
     {"GET",   "/tenants/{t}/events",  "type",     0,   0,         0}, /* words */

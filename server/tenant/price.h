@@ -11,7 +11,7 @@
  *     n edges, users or arms                     1 + n / 100
  *     /model                                     1 + m^3 / 10^6
  *     /events, of up to n lines                  1 + n / 100
- *     /stats, GET of graph and arms              10
+ *     /stats, /series, /decisions, GET of graph and arms              10
  *     a fold or a copy of the log: /verify,      1 + t (1/100 + (3 m^2 + m d) / 10^6), t rewards learned so far
  *     /rebuild, /compact, /replay, PUT of a configuration,
  *     DELETE of a user; /snapshot, /export       (these two 1 + t / 100)

@@ -29,6 +29,7 @@ struct ld_sched;
 struct ld_turn;
 struct ld_metrics;
 struct ld_progress;
+struct ld_books;
 
 enum ld_op_type {
     LD_OP_EVENT,
