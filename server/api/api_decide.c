@@ -65,11 +65,9 @@ static bool is_long(const struct ld_request *r, double price)
     return price > SERVED_TOKENS && !ld_request_is_kept(r);
 }
 
-/* Decodes and computes; 0, perhaps with a refusal that the writer is to confirm, or -1 with *p; 1: nothing was done or
- * paid, and the request is to be handled beside the serving threads. The dimensions are read before the body is decoded
- * against them and looked at again under the lock (dims_epoch): a configuration that changes in between makes a 409,
- * never a vector of the wrong length. */
-static int decide(struct ld_call *c, struct ld_op *op, struct ld_select *select, struct ld_problem *p)
+/* The dimensions are read before the body is decoded against them and looked at again under the lock (dims_epoch): a
+ * configuration that changes in between makes a 409, never a vector of the wrong length. */
+int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select, struct ld_problem *p)
 {
     struct ld_tenant *t = c->tenant;
     uint32_t context_dim, arm_dim;
@@ -107,7 +105,7 @@ bool api_select(struct ld_call *c, struct ld_reply *out)
 {
     struct ld_op *op = ld_call_op(c, LD_OP_EVENT, out->problem);
     struct ld_select select = {.decision = NULL};
-    const int rc = op != NULL ? decide(c, op, &select, out->problem) : -1;
+    const int rc = op != NULL ? ld_call_decide(c, op, &select, out->problem) : -1;
     if (rc == 0 && !select.is_dry_run) {
         ld_call_submit(c, c->tenant, op);
         return false;

@@ -46,6 +46,14 @@ bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p);
  * pool, where the handler is called again and ld_request_is_kept. */
 void ld_call_beside(struct ld_call *c);
 
+/* Instead of ld_reply_problem, where a route may answer a refusal otherwise (api_route.c). */
+void ld_call_refuse(struct ld_call *c, const struct ld_problem *p);
+
+/* api_decide.c. A decision of the body in op->doc, decoded and computed: 0, perhaps with a refusal that the writer is
+ * to confirm, or -1 with *p; 1: nothing was done or paid, and the request is to be handled beside the serving threads.
+ */
+int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select, struct ld_problem *p);
+
 /* --- what handlers share (call.c) ---------------------------------------------------------------------------- */
 
 /* flag_door.c. What holds under /ofrep/, whose protocol is not ours: in `admit`, before anything is refused. True: it

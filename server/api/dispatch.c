@@ -186,7 +186,7 @@ static size_t admit(void *arg, struct ld_request *r)
         return 0;
     if (!check_head(c, &p)) {
         if (p.status != 0)
-            ld_reply_problem(r, &p);
+            ld_call_refuse(c, &p);
         else
             refuse_route(r, allow);
         return 0;
@@ -231,7 +231,11 @@ static void run(struct ld_call *c)
     ld_trace_enter(ld_request_trace(r)); /* copied: the handler may answer, and the request be gone, before it logs */
     if (t == NULL && (c->route->opens == LD_TENANT_OF_PATH || c->route->opens == LD_TENANT_OF_HEADER))
         ld_problem_no_tenant(&p, c->name);
-    if (p.status != 0 || (c->route->handle != NULL ? c->route->handle(c, &reply) : queue(c, &reply)))
+    if (p.status == 0 && !(c->route->handle != NULL ? c->route->handle(c, &reply) : queue(c, &reply)))
+        r = NULL; /* it was passed on */
+    if (r != NULL && p.status != 0)
+        ld_call_refuse(c, &p);
+    else if (r != NULL)
         ld_reply(r, &reply);
     ld_trace_enter(NULL);
     ld_tenant_release(t);
@@ -257,7 +261,7 @@ static void note_pace(_Atomic int64_t *us_per_job, int64_t us)
 static void give_up(struct ld_call *c, const struct ld_problem *p)
 {
     struct ld_tenant *t = c->tenant;
-    ld_reply_problem(c->request, p);
+    ld_call_refuse(c, p);
     ld_tenant_release(t);
 }
 
@@ -368,7 +372,7 @@ static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struc
     c->tenant = t;
     c->was_waiting = true;
     if (t == NULL)
-        ld_reply_problem(c->request, p);
+        ld_call_refuse(c, p);
     else if (pay(c))
         put_on_pool(c);
 }
@@ -404,7 +408,7 @@ static void handle(void *arg, struct ld_request *r)
         ld_problem_set(&p, 400,
                        kinds[c->route->body].is_spooled ? "the body is empty" : "the body is empty; JSON is expected");
     if (p.status != 0) {
-        ld_reply_problem(r, &p);
+        ld_call_refuse(c, &p);
         return;
     }
     if (c->route->opens != LD_TENANT_NOT_OPENED && (c->tenant = ld_tenants_find_open(s->tenants, c->name)) == NULL) {

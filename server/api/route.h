@@ -63,8 +63,8 @@ struct ld_route {
 extern const struct ld_route ld_routes[];
 extern const size_t ld_n_routes;
 
-/* A parameter of a route's query: a whole number from min to max, `preset` where it is left out; or words, which the
- * handler knows (ld_call_words): max is 0. */
+/* A parameter of a route's query: a whole number from min to max, `preset` where it is left out; or a text, which the
+ * handler knows: max is 0. */
 struct ld_query {
     const char *method, *path; /* of the route */
     const char *name;

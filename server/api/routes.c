@@ -19,6 +19,7 @@ const struct ld_route ld_routes[] = {
     {"POST",   "/ofrep/v1/evaluate/flags/{t}", LD_BODY_JSON, LD_ROLE_DECIDE,  LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_flag)},
     {"POST",   "/ofrep/v1/evaluate/flags", LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_flags)},
     {"POST",   "/ofrep/v1/track",          LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_track)},
+    {"GET",    "/route/{t}",               LD_BODY_NONE,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_route)},
     {"GET",    "/tenants",                 LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_tenant_list)},
     {"PUT",    "/tenants/{t}",             LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OR_NEW,     LD_WORK_TOLD,    HANDLED(api_tenant_put)},
     {"PATCH",  "/tenants/{t}",             LD_BODY_MERGE,    LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    QUEUED(LD_OP_PATCH, fill_patch)},
@@ -78,6 +79,12 @@ const struct ld_query ld_queries[] = {
     /* method path                    name        min  max        preset */
     {"POST",  "/ofrep/v1/evaluate/flags", "flagConfigEtag",         0, 0, 0}, /* of streams of events, which there are not */
     {"POST",  "/ofrep/v1/evaluate/flags", "flagConfigLastModified", 0, 0, 0},
+    {"GET",   "/route/{t}",           "user",       0, 0,       0},
+    {"GET",   "/route/{t}",           "context",    0, 0,       0},
+    {"GET",   "/route/{t}",           "candidates", 0, 0,       0},
+    {"GET",   "/route/{t}",           "attributes", 0, 0,       0},
+    {"GET",   "/route/{t}",           "decision",   0, 0,       0},
+    {"GET",   "/route/{t}",           "fallback",   0, 0,       0},
     {"GET",   "/tenants/{t}/stats",   "window_s", 1,   31536000,  3600},
     {"GET",   "/tenants/{t}/series",  "from",     0,   INT64_MAX, 0},
     {"GET",   "/tenants/{t}/series",  "to",       0,   INT64_MAX, INT64_MAX},

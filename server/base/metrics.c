@@ -62,6 +62,7 @@ const struct ld_metric ld_metric_table[] = {
     {"build_seconds", NULL, LD_HISTOGRAM, IN_US, FIELD(build_time), "Work on a tenant's model beside its writer, by run."},
     {"dictionary_resets_total", NULL, LD_COUNTER, 1, FIELD(resets), "Models made anew from their history."},
     {"dictionary_admissions_total", NULL, LD_COUNTER, 1, FIELD(admissions), "Points that entered a dictionary by themselves."},
+    {"route_fallbacks_total", NULL, LD_COUNTER, 1, FIELD(route_fallbacks), "Refusals of GET /route in whose place the fallback's arm was told."},
     {"promotions_total", NULL, LD_COUNTER, 1, FIELD(promotions), "Challengers put in force, and rollbacks."},
     {"guardrail_promotions_total", NULL, LD_COUNTER, 1, FIELD(guardrail_promotions), "Those that a guardrail asked for."},
     {"compactions_total", NULL, LD_COUNTER, 1, FIELD(compactions), "Logs that were made to start with a summary."},

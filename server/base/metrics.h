@@ -72,6 +72,7 @@ struct ld_metrics {
     _Atomic uint64_t connections, connections_refused, connections_gave_way;
     _Atomic uint64_t connections_timed_out[LD_N_TIMED_PHASES];
     _Atomic uint64_t limited[LD_N_LIMITED];
+    _Atomic uint64_t route_fallbacks;          /* refusals that a proxy was told an arm in place of */
     _Atomic uint64_t reloads, reload_failures; /* of the configuration */
     _Atomic uint64_t configured_ms;            /* when it was last read without a fault */
     _Atomic uint64_t in_flight;                /* requests accepted, not yet answered */

@@ -177,6 +177,14 @@ static void reply_constant(struct ld_request *r, int status, const char *content
     ld_request_finish(r, status, response, reply->n);
 }
 
+static void reply_nothing(struct ld_request *r, int status, const struct ld_reply *reply)
+{
+    struct MHD_Response *response = ld_response_of(NULL, NULL, 0);
+    for (size_t i = 0; i < reply->n_headers; i++)
+        ld_response_header(&response, reply->headers[i].name, reply->headers[i].value);
+    ld_request_finish(r, status, response, 0);
+}
+
 /* Callable from any thread, once per request. Cost: building the response; the library copies nothing. A missing text
  * means that the encoder had no memory: told as such. */
 void ld_reply(struct ld_request *r, const struct ld_reply *reply)
@@ -186,7 +194,7 @@ void ld_reply(struct ld_request *r, const struct ld_reply *reply)
     if (reply->problem != NULL && reply->problem->status != 0)
         ld_reply_problem(r, reply->problem);
     else if (status == MHD_HTTP_NO_CONTENT || status == MHD_HTTP_NOT_MODIFIED)
-        ld_request_finish(r, status, ld_response_of(NULL, NULL, 0), 0);
+        reply_nothing(r, status, reply);
     else if (reply->constant != NULL)
         reply_constant(r, status, content_type, reply);
     else if (reply->text == NULL)

@@ -125,6 +125,19 @@ int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim,
     return -1;
 }
 
+int ld_decode_told(struct ld_doc **doc, const char *text, size_t n, struct ld_told *out)
+{
+    struct ld_problem p;
+    ld_problem_init(&p);
+    if (text == NULL || ld_doc_parse(doc, text, n, false, &p) != 0)
+        return -1;
+    const struct ld_value *root = &(*doc)->root;
+    *out = (struct ld_told){.decision = ld_string_of(ld_member_of(root, "decision")),
+                            .arm = ld_string_of(ld_member_of(root, "arm")),
+                            .propensity = ld_number_of(ld_member_of(root, "propensity"))};
+    return out->decision != NULL && out->arm != NULL ? 0 : -1;
+}
+
 /* --- /reward, /activate ------------------------------------------------------------------------------ */
 
 static void read_happened_at(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, void *base)

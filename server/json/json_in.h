@@ -20,6 +20,8 @@
 /* Parses JSON (depth <= LD_MAX_DEPTH). ndjson: every non-blank line becomes one item of an array, pointers are
  * "/<line - 1>...". 0 or -1. */
 int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson, struct ld_problem *p);
+/* An answer of /select, of our own making, into the memory of *doc. 0, or -1 without memory for it. */
+int ld_decode_told(struct ld_doc **doc, const char *text, size_t n, struct ld_told *out);
 /* Rewards, coordinates and weights of the body may be so large, in size; without this as large as the schemas say. */
 void ld_doc_bound(struct ld_doc *doc, double magnitude);
 

@@ -63,7 +63,7 @@ struct ld_op {
     bool is_named;                  /* decided with the caller's id: look for an earlier one, keep the answer */
     bool is_stopping;               /* SWITCH: off; else on again */
     struct ld_promotion promotion;  /* PROMOTE: what settings are made of */
-    char user[KB_ID_MAX_BYTES + 1]; /* TASK: erasure */
+    char user[KB_ID_MAX_BYTES + 1]; /* TASK: erasure. EVENT decided for a proxy: the arm told in place of a refusal */
     uint64_t keep_events;           /* TASK: compaction: of the last ones, so many stay as they are */
     struct ld_reward *rewards;      /* REWARDS */
     struct kb_event *events;        /* OBSERVE */

@@ -17,6 +17,12 @@ struct ld_select {
     const char *flag; /* its evaluation is the answer (docs/OPENFEATURE.md); NULL: the decision itself */
 };
 
+/* What an answer of /select says of the arm that it shows. */
+struct ld_told {
+    const char *decision, *arm;
+    double propensity;
+};
+
 /* Of a decision, or of what a user was shown last: the other is NULL. */
 struct ld_reward {
     const char *decision, *user, *arm; /* arm may be NULL */

@@ -12,7 +12,8 @@ HOLES = {"{tenant}": "default", "{user}": "nobody", "{key}": "0123456789abcdef",
 
 
 def path_of(name):
-    return concrete(next(t for t, item in CONTRACT.doc["paths"].items() if item.get("get", {}).get("operationId") == name))
+    path = concrete(next(t for t, item in CONTRACT.doc["paths"].items() if item.get("get", {}).get("operationId") == name))
+    return path + ("?user=u&fallback=a" if name == "route" else "")
 
 
 def concrete(template):
