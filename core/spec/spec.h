@@ -204,11 +204,6 @@ struct kb_spec {
     struct kb_prior_spec prior;
     bool is_tuned;    /* refits put learned values in force; else they stay where they begin */
     uint32_t learned; /* bits of enum kb_learned: values that nobody has fixed */
-    /* by_arm, in force: what coordinates of contexts are divided by before a kernel sees them, their standard
-     * deviations as of the last refit (engine_tune.c). None: they are as they come. No field: a configuration has none.
-     */
-    uint32_t n_scaled; /* 0 or context_dim */
-    double scale[KB_MOST_SCALED];
     struct kb_conf_spec conf;
     struct kb_rule_spec rule;
     struct kb_forgetting_spec forgetting;
@@ -218,6 +213,11 @@ struct kb_spec {
     double default_reward;    /* learned when a window closes without a reward */
     int64_t reward_window_ms; /* > 0 */
     uint64_t seed;            /* < 2^53 */
+    /* by_arm, in force: what coordinates of contexts are divided by before a kernel sees them, their standard
+     * deviations as of the last refit (engine_tune.c). None: they are as they come. No field: a configuration has none.
+     */
+    uint32_t n_scaled; /* 0 or context_dim */
+    double scale[KB_MOST_SCALED];
 };
 
 /* Words of the types above. */
