@@ -85,6 +85,7 @@ static const struct ld_rule any = {.lo = 0, .hi = INFINITY}, real = {.lo = -INFI
 #define COLUMN(name, how, at, n, item) {name, LD_ROW_COLUMN, how, at, n, .of = item}
 #define ELIGIBILITY(where) {"eligibility", LD_ROW_ELIGIBILITY, OPTIONAL, .at = where}
 #define SETTINGS(where) {"configuration", LD_ROW_SETTINGS, .at = where}
+#define BY ID("by", OPTIONAL, AT(ev.by)) /* who has asked for the change */
 #define IGNORED(name) {name, LD_ROW_IGNORED, .how = OPTIONAL}
 /* clang-format on */
 
@@ -99,6 +100,7 @@ static const struct ld_row configured[] = {
     HEAD,
     FROM_ONE("version", 0, EV(configured.version)),
     SETTINGS(EV(configured.spec)),
+    BY,
 };
 
 /* --- graph --------------------------------------------------------------------------------------------- */
@@ -109,6 +111,7 @@ static const struct ld_row graph[] = {
     IDS("users", 0, EV(graph.users), EV(graph.n_users)),
     LIST("add", 0, EV(graph.add), EV(graph.n_add), &ld_edges_list),
     LIST("remove", 0, EV(graph.remove), EV(graph.n_remove), &ld_pairs_list),
+    BY,
 };
 
 /* --- arms ---------------------------------------------------------------------------------------------- */
@@ -120,6 +123,7 @@ static const struct ld_row arms[] = {
     IDS("remove", 0, EV(arms.remove), EV(arms.n_remove)),
     IDS("stop", OPTIONAL, EV(arms.stop), EV(arms.n_stop)),
     IDS("start", OPTIONAL, EV(arms.start), EV(arms.n_start)),
+    BY,
 };
 
 /* --- decided ------------------------------------------------------------------------------------------- */

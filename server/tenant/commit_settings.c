@@ -58,6 +58,8 @@ static bool refuse_dims(const struct ld_tenant *t, const struct kb_engine_counts
 static int expand_settings(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = {.type = KB_EV_CONFIGURED}, .settings = op->settings};
+    if (op->by[0] != '\0')
+        entry.ev.by = op->by;
     struct kb_engine_counts counts;
     struct kb_errmsg msg = {.text = ""};
 

@@ -51,6 +51,7 @@ struct ld_op {
     const struct ld_task_kind *task; /* TASK */
     struct ld_doc *doc;              /* owned by the op */
     size_t bytes;                    /* of the body that it was made from */
+    char by[17];                     /* the id of the key that asked; "": none was asked for, or it has no id */
     uint32_t dims_epoch;             /* of the tenant when vectors were decoded */
     uint32_t arms_epoch;             /* EVENT decided: of the catalogue that it was made among */
     struct kb_event event;           /* EVENT: decided, graph, arms */
