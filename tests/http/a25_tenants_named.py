@@ -98,9 +98,15 @@ def test_a_parameter_that_names_a_tenant_is_told_where_to_do_so(api, name):
 @pytest.mark.parametrize("name", [n for n in OPERATIONS if parameters(n) and n not in CONTRACT.flags])
 def test_the_parameters_of_the_contract_are_those_of_the_server(api, name):
     for parameter, schema in parameters(name).items():
-        for value in (schema["minimum"], schema["maximum"]):
+        words = schema.get("enum") or schema.get("items", {}).get("enum")
+        for word in words or ():
+            ask(api, name, f"?{parameter}={word}", expect=200)
+        if words:
+            detail = ask(api, name, f"?{parameter}=no-word").json["detail"]
+            assert detail.startswith(f"query parameter {parameter}: expected ") and all(word in detail for word in words)
+        for value in () if words else (schema["minimum"], schema["maximum"]):
             ask(api, name, f"?{parameter}={value}", expect=200)
-        for value in (schema["minimum"] - 1, schema["maximum"] + 1):
+        for value in () if words else (schema["minimum"] - 1, schema["maximum"] + 1):
             detail = ask(api, name, f"?{parameter}={value}").json["detail"]
             assert detail == f"query parameter {parameter}: expected a whole number from {schema['minimum']} to {schema['maximum']}"
         assert ask(api, name, f"?{parameter}=1&{parameter}=1").json["detail"] == f"query parameter {parameter} stands twice"
