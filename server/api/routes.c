@@ -80,8 +80,8 @@ const struct ld_query ld_queries[] = {
     {"POST",  "/ofrep/v1/evaluate/flags", "flagConfigEtag",         0, 0, 0}, /* of streams of events, which there are not */
     {"POST",  "/ofrep/v1/evaluate/flags", "flagConfigLastModified", 0, 0, 0},
     {"GET",   "/route/{t}",           "user",       0, 0,       0},
-    {"GET",   "/route/{t}",           "context",    0, 0,       0},
     {"GET",   "/route/{t}",           "candidates", 0, 0,       0},
+    {"GET",   "/route/{t}",           "context",    0, 0,       0},
     {"GET",   "/route/{t}",           "attributes", 0, 0,       0},
     {"GET",   "/route/{t}",           "decision",   0, 0,       0},
     {"GET",   "/route/{t}",           "fallback",   0, 0,       0},

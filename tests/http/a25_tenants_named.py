@@ -73,11 +73,13 @@ def test_a_long_name_is_cut_in_the_answer(api):
 
 # --- the query ---------------------------------------------------------------------------------------------------------
 
+FALLBACK = "fallback"  # of /route: with it no refusal is a 400
+
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_every_operation_refuses_parameters_that_it_does_not_have(api, name):
     takes = " and ".join(parameters(name)) or "none"
-    for query, stray in (("?limt=3", "limt"), ("?x", "x"), ("?&&x", "x"), ("?=5", ""), ("?%6cimt=1", "limt"), ("?" + "&".join(f"{p}=5" for p in parameters(name)) + "&y=1", "y")):
+    for query, stray in (("?limt=3", "limt"), ("?x", "x"), ("?&&x", "x"), ("?=5", ""), ("?%6cimt=1", "limt"), ("?" + "&".join(f"{p}=5" for p in parameters(name) if p != FALLBACK) + "&y=1", "y")):
         problem = ask(api, name, query).json
         assert told(problem) == (BAD, f'query parameter "{stray}": this operation takes {takes}'), query
 
@@ -104,12 +106,14 @@ def test_the_parameters_of_the_contract_are_those_of_the_server(api, name):
         if words:
             detail = ask(api, name, f"?{parameter}=no-word").json["detail"]
             assert detail.startswith(f"query parameter {parameter}: expected ") and all(word in detail for word in words)
-        for value in () if words else (schema["minimum"], schema["maximum"]):
+        is_number = schema.get("type") == "integer"
+        for value in (schema["minimum"], schema["maximum"]) if is_number else ():
             ask(api, name, f"?{parameter}={value}", expect=200)
-        for value in () if words else (schema["minimum"] - 1, schema["maximum"] + 1):
+        for value in (schema["minimum"] - 1, schema["maximum"] + 1) if is_number else ():
             detail = ask(api, name, f"?{parameter}={value}").json["detail"]
             assert detail == f"query parameter {parameter}: expected a whole number from {schema['minimum']} to {schema['maximum']}"
-        assert ask(api, name, f"?{parameter}=1&{parameter}=1").json["detail"] == f"query parameter {parameter} stands twice"
+        if parameter != FALLBACK:
+            assert ask(api, name, f"?{parameter}=1&{parameter}=1").json["detail"] == f"query parameter {parameter} stands twice"
 
 
 def test_head_and_options_and_unknown_paths_are_judged_alike(api):
