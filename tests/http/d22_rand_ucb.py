@@ -23,7 +23,7 @@ def of(rows, field):
 def test_propensities_equal_the_integral(api, name, n, rounds, beta, epsilon):
     rng = np.random.default_rng(n)
     candidates = [f"a{i}" for i in range(n)]
-    api.put_tenant(name, algorithm="ucb", rule={"type": "rand_ucb", "epsilon": epsilon}, confidence={"beta": beta}, representation={"lambda": 0.3})
+    api.put_tenant(name, algorithm="ucb", tune=False, rule={"type": "rand_ucb", "epsilon": epsilon}, confidence={"beta": beta}, representation={"lambda": 0.3})
     teach(api, name, rng, candidates[:-1] or candidates, rounds)
     rows = ranking(api, name, candidates)
     want = (1 - epsilon) * shared_argmax_probabilities(of(rows, "mean"), beta * of(rows, "sd")) + epsilon / n
@@ -44,7 +44,7 @@ def test_equal_arms_are_shown_alike(api, name, rule):
     for x in range(4):
         assert p[f"{x}0"] == pytest.approx(p[f"{x}1"], abs=1e-9) and p[f"{x}0"] == pytest.approx(p[f"{x}2"], abs=1e-9)
     assert len({round(v, 9) for v in p.values()}) > 1
-    api.put_tenant(name + ".new", algorithm="ucb", rule={"type": rule})
+    api.put_tenant(name + ".new", algorithm="ucb", tune=False, rule={"type": rule})
     rows = ranking(api, name + ".new", list("abcde"))
     assert of(rows, "propensity") == pytest.approx([0.2] * 5, abs=1e-12)
 
@@ -67,7 +67,7 @@ def test_propensities_equal_a_million_draws(api, name):
 def test_igw_is_what_squarecb_prints(api, name, gamma_scale, gamma_exponent, scale, epsilon):
     rng = np.random.default_rng(7)
     candidates = list("abcdefg")
-    api.put_tenant(name, algorithm="ucb", rule={"type": "igw", "gamma_scale": gamma_scale, "gamma_exponent": gamma_exponent, "scale": scale, "epsilon": epsilon})
+    api.put_tenant(name, algorithm="ucb", tune=False, rule={"type": "igw", "gamma_scale": gamma_scale, "gamma_exponent": gamma_exponent, "scale": scale, "epsilon": epsilon})
     teach(api, name, rng, candidates, 40)
     rows = ranking(api, name, candidates)
     mean = of(rows, "mean")
@@ -81,7 +81,7 @@ def test_igw_is_what_squarecb_prints(api, name, gamma_scale, gamma_exponent, sca
 def test_arms_are_drawn_as_often_as_their_propensities_say(api, name, rule):
     rng = np.random.default_rng(5)
     candidates = list("abcd")
-    api.put_tenant(name, algorithm="ucb", rule=rule, representation={"lambda": 1.0})
+    api.put_tenant(name, algorithm="ucb", tune=False, rule=rule, representation={"lambda": 1.0})
     teach(api, name, rng, candidates[:3], 12)
     p = of(ranking(api, name, candidates), "propensity")
     n = 1500
@@ -95,7 +95,7 @@ def test_arms_are_drawn_as_often_as_their_propensities_say(api, name, rule):
 @pytest.mark.parametrize("rule", ["rand_ucb", "igw"])
 def test_slates_and_logs_have_what_the_rule_drew(api, name, rule):
     """The first place is drawn, the others stand by score; the log has the propensity and the parameters."""
-    api.put_tenant(name, algorithm="ucb", rule={"type": rule, "gamma_scale": 2, "gamma_exponent": 0.75, "scale": 3})
+    api.put_tenant(name, algorithm="ucb", tune=False, rule={"type": rule, "gamma_scale": 2, "gamma_exponent": 0.75, "scale": 3})
     for t in range(30):
         rows = {r["arm"]: r for r in ranking(api, name, list("abcdef"))}
         answer = api.select("u", candidates=list("abcdef"), top=3, tenant=name)

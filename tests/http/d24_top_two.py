@@ -32,7 +32,7 @@ def top_two(best):
 def test_propensities_equal_the_formula_over_the_integral(api, name, n, rounds, beta, epsilon):
     rng = np.random.default_rng(n)
     candidates = [f"a{i}" for i in range(n)]
-    api.put_tenant(name, algorithm="ts", rule={"type": "top_two", "epsilon": epsilon}, confidence={"beta": beta}, representation={"lambda": 0.3})
+    api.put_tenant(name, algorithm="ts", tune=False, rule={"type": "top_two", "epsilon": epsilon}, confidence={"beta": beta}, representation={"lambda": 0.3})
     teach(api, name, rng, candidates[:-1] or candidates, rounds)
     rows = ranking(api, name, candidates)
     want = (1 - epsilon) * top_two(argmax_probabilities(list(of(rows, "mean")), list(beta * of(rows, "sd")))) + epsilon / n
@@ -60,7 +60,7 @@ def test_propensities_equal_a_million_draws(api, name):
 
 def test_arms_are_drawn_as_often_as_their_propensities_say_and_logged_so(api, name):
     candidates = list("abcd")
-    api.put_tenant(name, algorithm="ts", rule={"type": "top_two"}, representation={"lambda": 1.0})
+    api.put_tenant(name, algorithm="ts", tune=False, rule={"type": "top_two"}, representation={"lambda": 1.0})
     teach(api, name, np.random.default_rng(5), candidates[:3], 12)
     p = of(ranking(api, name, candidates), "propensity")
     n = 1500

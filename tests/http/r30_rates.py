@@ -20,6 +20,9 @@ BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "
           "replay": [{"type": "replay", "configuration": {"algorithm": "ts"}, "log": "own"}]}
 
 
+QUERIES = {"route": "?user=u&candidates=a"}
+
+
 def metric(client, name):
     text = client.call("GET", "/metrics").text
     return float(re.search(rf"^laplaced_{re.escape(name)} (\S+)$", text, re.M).group(1))
@@ -27,13 +30,14 @@ def metric(client, name):
 
 def send(client, name, tenant, **more):
     path = re.sub(r"\{user\}", "nobody", template_of(name).replace("{tenant}", tenant))
+    path += QUERIES.get(name, "")
     return client.call(CONTRACT.operations[name][0].upper(), path, BODIES.get(name), kind=NDJSON if name == "replay" else None, tenant=tenant, **more)
 
 
 def over(client, name, tenant, most=200):
     """Asks until it is told to wait; how often it was not."""
     for i in range(most):
-        answer = send(client, name, tenant, expect=(200, 201, 404, 409, 410, 429))
+        answer = send(client, name, tenant, expect=(200, 201, 204, 404, 409, 410, 429))
         if answer.status == 429:
             return answer, i
     raise AssertionError(f"{name} is never limited")

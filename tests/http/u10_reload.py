@@ -509,6 +509,8 @@ OTHER_VALUES = {"true": "false", "false": "true", "text": "json"}
 def another_value(name, value):
     if name == "listen":
         return "127.0.0.1:1"
+    if name == "cors-origin":
+        return "https://example.org"
     return OTHER_VALUES.get(value) or (str(int(value) + 5) if value.isdigit() else value + "x")
 
 
