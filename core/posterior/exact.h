@@ -19,9 +19,9 @@ struct kb_exact {
     struct kb_chol f, spare; /* spare: the writer's, what f will be when all has lost weight */
     double *w;               /* [|U|] F^-1 ybar */
     /* Without: */
-    double mean, variance, ridge; /* of the prior; lambda over its variance */
-    bool is_scaled;               /* that prior may have been chosen by the rewards */
-    double log_sum, lost;         /* the log determinant as a running sum, and what that has lost to rounding */
+    double mean, ridge;   /* the prior's mean; lambda over its variance, infinite where that is 0 */
+    bool is_scaled;       /* that prior may have been chosen by the rewards */
+    double log_sum, lost; /* the log determinant as a running sum, and what that has lost to rounding */
 };
 
 /* The struct behind the interface: it begins with its kb_posterior. */

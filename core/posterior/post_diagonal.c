@@ -2,7 +2,8 @@
  *
  *   U, n_i, S_i    distinct points, observations and sum of rewards at point i                     (post_exact.c)
  *   mu, v          mean and variance of a point before anything is learned of it: 0 and 1, or those of `prior` where
- * the model is scaled (kb_spec_is_scaled) a              lambda / v
+ *                  the model is scaled (kb_spec_is_scaled)
+ *   a              lambda / v
  *
  * K_UU = v I, so the factor of post_exact.c is diagonal, F_ii^2 = v + lambda / n_i, and what it gives by solves is
  *
@@ -32,8 +33,7 @@ static enum kb_err diagonal_init(struct kb_posterior *p, const struct kb_spec *s
 
     e->is_scaled = kb_spec_is_scaled(spec);
     e->mean = e->is_scaled ? spec->prior.mean : 0;
-    e->variance = e->is_scaled ? spec->prior.arm : 1;
-    e->ridge = p->lambda / e->variance;
+    e->ridge = e->is_scaled ? p->lambda / spec->prior.arm : p->lambda; /* infinite where the prior's is 0 */
     return kb_exact_init(p, spec);
 }
 
@@ -44,6 +44,7 @@ static void diagonal_predict(const struct kb_posterior *p, const struct kb_candi
 {
     const struct kb_exact *e = kb_exact_of_const(p);
     const struct kb_point place = {.user = cand->user, .x = cand->context, .level = cand->level};
+    const double mu = e->mean, ridge = e->ridge, lambda = p->lambda;
     uint32_t point[KB_BLOCK];
 
     (void)s;
@@ -53,8 +54,8 @@ static void diagonal_predict(const struct kb_posterior *p, const struct kb_candi
                                      cand->n - c < KB_BLOCK ? cand->n - c : KB_BLOCK, point);
         const uint32_t i = point[c % KB_BLOCK];
         const double count = i != KB_POINT_NONE ? e->count[i] : 0;
-        mean[c] = i != KB_POINT_NONE ? e->mean + (e->sum[i] - count * e->mean) / (count + e->ridge) : e->mean;
-        variance[c] = e->variance * (e->ridge / (count + e->ridge));
+        mean[c] = i != KB_POINT_NONE ? mu + (e->sum[i] - count * mu) / (count + ridge) : mu;
+        variance[c] = lambda / (count + ridge); /* v a is lambda */
     }
 }
 

@@ -79,6 +79,7 @@ struct kb_engine *bench_catalogue_engine(size_t n_arms)
 
     if (kb_spec_preset(&spec, "ucb", 0, 0) != KB_OK)
         die("setup");
+    kb_spec_tune(&spec, false); /* until it knows its scales, a row that finds them draws all arms alike */
     struct kb_commit c = commit_of(&spec);
     for (size_t a = 0; a < n_arms; a++) {
         char arm[32];

@@ -177,10 +177,30 @@ START_TEST(room_grows_with_the_points_and_not_with_their_square)
 }
 END_TEST
 
+START_TEST(a_prior_without_variance_is_never_moved)
+{
+    struct kb_spec spec;
+    struct kbt_world w;
+    double mean = 0, sd = 1;
+    ck_assert_int_eq(kb_spec_preset(&spec, "ucb", 0, 0), KB_OK);
+    ck_assert(kb_spec_is_scaled(&spec));
+    spec.prior.mean = 0.25;
+    spec.prior.arm = 0;
+    kbt_world_open(&w, &spec, 4, 3, false, 5);
+    kbt_world_run(&w, 20, 6);
+    for (uint64_t i = 0; i < 8; i++) {
+        const struct kbt_observation o = kbt_world_draw(&w, 7, i);
+        kbt_predict(w.posterior, &w.scratch, &w, &o, &mean, &sd);
+        ck_assert(mean == 0.25 && sd == 0);
+    }
+    kbt_world_close(&w);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("post_diagonal", every_kernel_of_zeros_and_ones_equals_the_dense_solve,
                    it_is_the_model_of_a_factor_over_the_same_values, who_was_never_learned_at_has_the_prior,
                    the_information_gain_keeps_its_digits_over_many_steps,
-                   room_grows_with_the_points_and_not_with_their_square);
+                   room_grows_with_the_points_and_not_with_their_square, a_prior_without_variance_is_never_moved);
 }
