@@ -59,10 +59,9 @@ static bool is_bounded(const struct ld_call *c, const struct ld_select *select, 
 
 #define SERVED_TOKENS 1000.0 /* about 0.1 s */
 
-/* What takes longer would hold up every connection of the thread that serves this one, other tenants' too. */
-static bool is_long(const struct ld_request *r, double price)
+bool ld_call_is_long(const struct ld_call *c, double price)
 {
-    return price > SERVED_TOKENS && !ld_request_is_kept(r);
+    return price > SERVED_TOKENS && !ld_request_is_kept(c->request);
 }
 
 /* The dimensions are read before the body is decoded against them and looked at again under the lock (dims_epoch): a
@@ -77,7 +76,7 @@ int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select
     struct ld_size size;
     ld_tenant_size(t, &size);
     const double price = ld_price_decision(&size, select->query.n_candidates);
-    if (is_long(c->request, price))
+    if (ld_call_is_long(c, price))
         return 1;
     if (!ld_charge(c, price, p))
         return -1;

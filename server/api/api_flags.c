@@ -77,8 +77,6 @@ static int decide(struct ld_call *c, struct ld_tenant *t, struct ld_op *op, cons
     return ld_tenant_select(t, select, id, op, p);
 }
 
-#define SERVED_TOKENS 1000.0 /* about 0.1 s */
-
 /* POST /ofrep/v1/evaluate/flags/{key}. What takes long goes to the pool, as under /select. */
 bool api_flag(struct ld_call *c, struct ld_reply *out)
 {
@@ -86,7 +84,7 @@ bool api_flag(struct ld_call *c, struct ld_reply *out)
     struct ld_size size;
     ld_tenant_size(c->tenant, &size);
     const double price = price_of(c, &size, out->problem);
-    if (price > SERVED_TOKENS && !ld_request_is_kept(c->request)) {
+    if (ld_call_is_long(c, price)) {
         ld_call_beside(c);
         return false;
     }

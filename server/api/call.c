@@ -77,9 +77,11 @@ void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op)
 {
     op->done = op_done;
     op->arg = c->request;
-    (void)snprintf(op->by, sizeof op->by, "%s", c->caller.key);
-    if (op->by[0] != '\0' && (op->event.type == KB_EV_GRAPH || op->event.type == KB_EV_ARMS))
-        op->event.by = op->by;
+    if (c->caller.key[0] != '\0') {
+        strcpy(op->by, c->caller.key);
+        if (op->event.type == KB_EV_GRAPH || op->event.type == KB_EV_ARMS)
+            op->event.by = op->by;
+    }
     ld_tenant_submit(t, op);
 }
 

@@ -46,6 +46,10 @@ bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p);
  * pool, where the handler is called again and ld_request_is_kept. */
 void ld_call_beside(struct ld_call *c);
 
+/* api_decide.c. Whether a decision of that price is to go there: what takes longer would hold up every connection of
+ * the thread that serves this one, other tenants' too. */
+bool ld_call_is_long(const struct ld_call *c, double price);
+
 /* Instead of ld_reply_problem, where a route may answer a refusal otherwise (api_route.c). */
 void ld_call_refuse(struct ld_call *c, const struct ld_problem *p);
 

@@ -101,21 +101,19 @@ struct ld_waiting *ld_waiting_find(struct ld_waiting_queue *q, uint64_t id)
     return place != NULL && place->number != 0 ? &q->entry[(place->number - 1) & (q->cap - 1)] : NULL;
 }
 
-/* Places behind the one that is emptied move up, so that none is cut off from where it is looked for. */
+/* All of the run behind it are placed anew, so that no search stops at the hole (as in core/history/pending.c). */
 void ld_waiting_pop(struct ld_waiting_queue *q)
 {
     const size_t n = 2 * q->cap;
-    size_t gap = (size_t)(find_place(q, ld_waiting_head(q)->id) - q->place);
+    struct ld_place *place = find_place(q, ld_waiting_head(q)->id);
 
-    for (size_t i = (gap + 1) & (n - 1); q->place[i].number != 0; i = (i + 1) & (n - 1)) {
-        const size_t home = index_of(q->place[i].id, n);
+    place->number = 0;
+    for (size_t i = ((size_t)(place - q->place) + 1) & (n - 1); q->place[i].number != 0; i = (i + 1) & (n - 1)) {
+        const struct ld_place moved = q->place[i];
 
-        if (((i - home) & (n - 1)) < ((i - gap) & (n - 1)))
-            continue;
-        q->place[gap] = q->place[i];
-        gap = i;
+        q->place[i].number = 0;
+        *find_place(q, moved.id) = moved;
     }
-    q->place[gap] = (struct ld_place){0, 0};
     q->head++;
 }
 

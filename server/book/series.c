@@ -252,19 +252,16 @@ static void put_open(struct series *s, const struct open *o)
     *at = *o;
 }
 
-/* Those behind it move up where their own search would not find them otherwise. */
+/* All of the run behind it are placed anew, so that no search stops at the hole (as in core/history/pending.c). */
 static void remove_open(struct series *s, struct open *o)
 {
-    size_t hole = (size_t)(o - s->open);
-    for (size_t i = (hole + 1) & (s->n_places - 1); s->open[i].id != 0; i = (i + 1) & (s->n_places - 1)) {
+    o->id = 0;
+    for (size_t i = ((size_t)(o - s->open) + 1) & (s->n_places - 1); s->open[i].id != 0;
+         i = (i + 1) & (s->n_places - 1)) {
         const struct open moved = s->open[i];
-        s->open[hole].id = 0;
         s->open[i].id = 0;
-        const size_t to = probe(s, moved.id);
-        s->open[to == hole ? hole : i] = moved;
-        hole = to == hole ? i : hole;
+        s->open[probe(s, moved.id)] = moved;
     }
-    s->open[hole].id = 0;
     s->n_open--;
 }
 
@@ -596,7 +593,8 @@ static enum kb_err get_arm(struct series *s, size_t k, struct kb_reader *r)
 
 static enum kb_err get_one_open(struct series *s, struct kb_reader *r)
 {
-    struct open o = {.id = get(r, UINT64_MAX), .weight = get_real(r), .reward = 0};
+    struct open o = {.id = get(r, UINT64_MAX)};
+    o.weight = get_real(r);
     o.reward = get_real(r);
     const uint64_t times = get(r, UINT64_MAX), rest = get(r, UINT64_MAX);
     o.minute = (uint32_t)(times >> 32);
