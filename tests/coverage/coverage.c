@@ -2,14 +2,12 @@
  * and representations, a line of JSON each on standard output. tests/coverage/table.py judges them.
  *
  *   coverage [RUNS [STEP [FIRST]]]     runs of each rule in each cell (10); cells FIRST (0), FIRST + STEP (1), ... */
-#include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "kbt_cells.h"
 #include "kbt_coverage.h"
 
 static unsigned n_runs = 10;
-static size_t step = 1, first = 0;
 
 static const double ridges[] = {1e-4, 1e-2, 0.25, 1};
 static const double norms[] = {1e-3, 0.1, 10};
@@ -47,45 +45,15 @@ static void tell(const struct kbt_cover_cell *c, const struct kbt_cover_rule *ru
     fflush(stdout);
 }
 
-/* One cell: a case of its own, since libcheck keeps a record of every assertion until a case ends. */
-START_TEST(cell)
+static void run_cell(size_t i)
 {
-    const struct kbt_cover_cell at = cell_of(first + (size_t)_i * step);
+    const struct kbt_cover_cell at = cell_of(i);
     for (unsigned r = 0; r < kbt_cover_n_rules; r++)
         if (kbt_cover_has(&at, &kbt_cover_rules[r]))
             tell(&at, &kbt_cover_rules[r], kbt_cover_count(&at, &kbt_cover_rules[r], n_runs));
 }
-END_TEST
-
-/* Number of cells that ended badly, in this process. */
-static int run_cells(void)
-{
-    Suite *suite = suite_create("coverage");
-    TCase *all = tcase_create("cells");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
-    suite_add_tcase(suite, all);
-    tcase_add_loop_test(all, cell, 0, (int)((N_CELLS - first + step - 1) / step));
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_SILENT);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed;
-}
-
-static size_t number(int argc, char **argv, int i, size_t otherwise)
-{
-    return argc > i ? strtoul(argv[i], NULL, 10) : otherwise;
-}
 
 int main(int argc, char **argv)
 {
-    n_runs = (unsigned)number(argc, argv, 1, n_runs);
-    step = number(argc, argv, 2, step);
-    first = number(argc, argv, 3, first);
-    if (n_runs == 0 || step == 0 || first >= N_CELLS) {
-        fprintf(stderr, "usage: coverage [RUNS [STEP [FIRST]]]\n");
-        return 2;
-    }
-    return run_cells() == 0 ? 0 : 1;
+    return kbt_run_cells(argc, argv, "coverage", N_CELLS, &n_runs, run_cell);
 }

@@ -2,17 +2,8 @@
 import numpy as np
 import pytest
 
+from explained import ranking, teach
 from oracle import argmax_probabilities
-
-
-def ranking(api, name, candidates, **fields):
-    answer = api.select("u", candidates=candidates, explain=True, dry_run=True, tenant=name, **fields)
-    return sorted(answer["ranking"], key=lambda r: candidates.index(r["arm"]))
-
-
-def teach(api, name, rng, candidates, rounds):
-    for t in range(rounds):
-        api.observe("u", candidates[rng.integers(len(candidates))], float(rng.normal()), tenant=name)
 
 
 @pytest.mark.parametrize("n, rounds, beta", [(2, 3, 1.0), (3, 10, 1.0), (5, 0, 1.0), (8, 40, 0.5), (12, 200, 2.0)])

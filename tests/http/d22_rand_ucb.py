@@ -2,21 +2,8 @@
 import numpy as np
 import pytest
 
+from explained import of, ranking, teach
 from oracle import shared_argmax_probabilities
-
-
-def ranking(api, name, candidates, **fields):
-    answer = api.select("u", candidates=candidates, explain=True, dry_run=True, tenant=name, **fields)
-    return sorted(answer["ranking"], key=lambda r: candidates.index(r["arm"]))
-
-
-def teach(api, name, rng, candidates, rounds):
-    for t in range(rounds):
-        api.observe("u", candidates[rng.integers(len(candidates))], float(rng.normal()), tenant=name)
-
-
-def of(rows, field):
-    return np.array([r[field] for r in rows])
 
 
 @pytest.mark.parametrize("n, rounds, beta, epsilon", [(1, 2, 1.0, 0.1), (2, 3, 1.0, 0), (3, 10, 1.0, 0.02), (5, 0, 1.0, 0), (8, 40, 0.5, 0), (12, 200, 2.0, 0.3), (12, 30, 0, 0)])

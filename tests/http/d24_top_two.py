@@ -2,21 +2,8 @@
 import numpy as np
 import pytest
 
+from explained import of, ranking, teach
 from oracle import argmax_probabilities
-
-
-def ranking(api, name, candidates, **fields):
-    answer = api.select("u", candidates=candidates, explain=True, dry_run=True, tenant=name, **fields)
-    return sorted(answer["ranking"], key=lambda r: candidates.index(r["arm"]))
-
-
-def teach(api, name, rng, candidates, rounds):
-    for t in range(rounds):
-        api.observe("u", candidates[rng.integers(len(candidates))], float(rng.normal()), tenant=name)
-
-
-def of(rows, field):
-    return np.array([r[field] for r in rows])
 
 
 def top_two(best):

@@ -269,6 +269,29 @@ static inline void expect_status(struct ld_tenant *t, struct ld_op *op, int want
 #define APPLIED "{\"applied\":true}"
 #define DUPLICATE "{\"applied\":false,\"duplicate\":true}"
 
+/* ---- traffic ----------------------------------------------------------------------------------------- */
+
+/* A configuration for it. */
+#define FIXTURE_TRAFFIC                                                                                                \
+    "{\"algorithm\":\"ek-ucb\",\"context_dim\":1,\"arm_dim\":1,\"context_kernel\":{\"type\":\"rbf\"},"                 \
+    "\"arm_kernel\":{\"type\":\"rbf\"},\"reward_window_s\":1000}"
+/* Decisions and rewards numbered from..to-1; every fifth decision stays open. */
+static inline void fixture_run_traffic(struct fixture *f, int from, int to)
+{
+    char text[192], id[16];
+
+    for (int i = from; i < to; i++) {
+        snprintf(id, sizeof id, "d%d", i);
+        snprintf(text, sizeof text,
+                 "{\"user\":\"u%d\",\"context\":[%d.25],\"candidates\":[{\"id\":\"a\",\"features\":[%d]}]}", i % 3,
+                 i % 11, i % 4);
+        expect_status(f->t, op_select(f->t, text, id), 200);
+        snprintf(text, sizeof text, "{\"decision\":\"d%d\",\"reward\":0.%d}", i, i % 9);
+        if (i % 5 != 0)
+            expect_status(f->t, op_rewards(f->t, text), 200);
+    }
+}
+
 /* ---- a disk that refuses ----------------------------------------------------------------------------- */
 
 /* Files of this process grow to n bytes at most. */

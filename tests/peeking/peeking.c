@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kbt_cells.h"
 #include "kbt_peeking.h"
 
 #define USUAL_RUNS 2000u
@@ -16,7 +17,6 @@
 #define N_TRAFFIC 100000u
 
 static unsigned n_runs = USUAL_RUNS;
-static size_t step = 1, first = 0;
 
 /* So many runs of 2,000, at least 10. */
 static unsigned runs_of(unsigned usual)
@@ -209,41 +209,7 @@ static void tell(size_t i)
     fflush(stdout);
 }
 
-START_TEST(cell)
-{
-    tell(first + (size_t)_i * step);
-}
-END_TEST
-
-/* Number of cells that ended badly. */
-static int run_cells(void)
-{
-    Suite *suite = suite_create("peeking");
-    TCase *all = tcase_create("cells");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
-    suite_add_tcase(suite, all);
-    tcase_add_loop_test(all, cell, 0, (int)((N_CELLS - first + step - 1) / step));
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_SILENT);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed;
-}
-
-static size_t number(int argc, char **argv, int i, size_t otherwise)
-{
-    return argc > i ? strtoul(argv[i], NULL, 10) : otherwise;
-}
-
 int main(int argc, char **argv)
 {
-    n_runs = (unsigned)number(argc, argv, 1, n_runs);
-    step = number(argc, argv, 2, step);
-    first = number(argc, argv, 3, first);
-    if (n_runs == 0 || step == 0 || first >= N_CELLS) {
-        fprintf(stderr, "usage: peeking [RUNS [STEP [FIRST]]]\n");
-        return 2;
-    }
-    return run_cells() == 0 ? 0 : 1;
+    return kbt_run_cells(argc, argv, "peeking", N_CELLS, &n_runs, tell);
 }

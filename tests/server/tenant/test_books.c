@@ -6,10 +6,6 @@
 #include "tenant/tenant_impl.h"
 #include "tenant_fixture.h"
 
-#define CONFIGURATION                                                                                                  \
-    "{\"algorithm\":\"ek-ucb\",\"context_dim\":1,\"arm_dim\":1,\"context_kernel\":{\"type\":\"rbf\"},"                 \
-    "\"arm_kernel\":{\"type\":\"rbf\"},\"reward_window_s\":1000}"
-
 /* A digest of all events in order: it differs where one is missing, comes twice or in another place. */
 struct tally {
     uint64_t n, digest;
@@ -57,24 +53,8 @@ static void open_world(struct fixture *f)
     kind.version = 1;
     fixture_world(f);
     f->world.books = kinds;
-    f->settings = fixture_settings(CONFIGURATION);
+    f->settings = fixture_settings(FIXTURE_TRAFFIC);
     fixture_start(f);
-}
-
-static void run_traffic(struct fixture *f, int from, int to)
-{
-    char text[192], id[16];
-
-    for (int i = from; i < to; i++) {
-        snprintf(id, sizeof id, "d%d", i);
-        snprintf(text, sizeof text,
-                 "{\"user\":\"u%d\",\"context\":[%d.25],\"candidates\":[{\"id\":\"a\",\"features\":[%d]}]}", i % 3,
-                 i % 11, i % 4);
-        expect_status(f->t, op_select(f->t, text, id), 200);
-        snprintf(text, sizeof text, "{\"decision\":\"d%d\",\"reward\":0.%d}", i, i % 9);
-        if (i % 5 != 0)
-            expect_status(f->t, op_rewards(f->t, text), 200);
-    }
 }
 
 /* The tenant's book, which must be up to its log. */
@@ -121,7 +101,7 @@ START_TEST(a_book_has_each_event_of_the_log_once)
 
     open_world(&f);
     expect_equal(tally_of(&f), fold_of_log(&f)); /* the first event */
-    run_traffic(&f, 0, 60);
+    fixture_run_traffic(&f, 0, 60);
     expect_equal(tally_of(&f), fold_of_log(&f));
     fixture_close(&f);
 }
@@ -132,18 +112,18 @@ START_TEST(a_process_that_dies_loses_nothing_of_it)
     struct fixture f;
 
     open_world(&f);
-    run_traffic(&f, 0, 20);
+    fixture_run_traffic(&f, 0, 20);
     fixture_restart(&f); /* nothing was saved */
     expect_equal(tally_of(&f), fold_of_log(&f));
-    run_traffic(&f, 20, 30);
+    fixture_run_traffic(&f, 20, 30);
     ld_tenant_checkpoint(f.t);
     ck_assert_uint_eq(f.t->books.saved_seq, f.t->seq);
-    run_traffic(&f, 30, 40);
+    fixture_run_traffic(&f, 30, 40);
     const struct tally before = tally_of(&f);
     fixture_restart(&f);
     ck_assert_uint_lt(f.t->books.saved_seq, f.t->seq);
     expect_equal(tally_of(&f), before);
-    run_traffic(&f, 40, 50);
+    fixture_run_traffic(&f, 40, 50);
     expect_equal(tally_of(&f), fold_of_log(&f));
     fixture_close(&f);
 }
@@ -155,13 +135,13 @@ START_TEST(a_book_without_memory_is_brought_in_step_later)
     uint64_t seq;
 
     open_world(&f);
-    run_traffic(&f, 0, 5);
+    fixture_run_traffic(&f, 0, 5);
     has_no_memory = true;
-    run_traffic(&f, 5, 10);
+    fixture_run_traffic(&f, 5, 10);
     ck_assert_ptr_null(ld_books_lock(&f.t->books, &kind, &seq));
     has_no_memory = false;
     clock_ms += 60000;
-    run_traffic(&f, 10, 20);
+    fixture_run_traffic(&f, 10, 20);
     run_all(f.t);
     expect_equal(tally_of(&f), fold_of_log(&f));
     fixture_close(&f);
@@ -173,7 +153,7 @@ START_TEST(a_saved_book_of_another_version_or_no_book_is_folded_anew)
     struct fixture f;
 
     open_world(&f);
-    run_traffic(&f, 0, 20);
+    fixture_run_traffic(&f, 0, 20);
     ld_tenant_checkpoint(f.t);
     kind.version = 2;
     fixture_restart(&f);
@@ -194,7 +174,7 @@ START_TEST(a_saved_body_that_lies_is_not_believed)
     struct ld_book_row row = {.name = "tally", .version = 1, .body = body};
 
     open_world(&f);
-    run_traffic(&f, 0, 20);
+    fixture_run_traffic(&f, 0, 20);
     const struct tally want = tally_of(&f);
     for (size_t n = 0; n <= sizeof body; n += 8) {
         row.seq = 7;
@@ -230,14 +210,14 @@ START_TEST(compaction_leaves_a_book_as_it_is)
     struct fixture f;
 
     open_world(&f);
-    run_traffic(&f, 0, 60);
+    fixture_run_traffic(&f, 0, 60);
     struct tally want = fold_of_log(&f);
     compact(&f, 10);
     ck_assert_uint_ge(tally_of(&f).n, want.n); /* a reset may have come first */
     want = tally_of(&f);
     fixture_restart(&f);
     expect_equal(tally_of(&f), want);
-    run_traffic(&f, 60, 70);
+    fixture_run_traffic(&f, 60, 70);
     ck_assert_uint_gt(tally_of(&f).n, want.n);
     fixture_close(&f);
 }
@@ -248,7 +228,7 @@ START_TEST(a_book_that_comes_after_a_compaction_begins_with_the_summary)
     struct fixture f;
 
     open_world(&f);
-    run_traffic(&f, 0, 60);
+    fixture_run_traffic(&f, 0, 60);
     compact(&f, 10);
     kind.version = 2;
     fixture_restart(&f);
@@ -262,13 +242,13 @@ START_TEST(an_erasure_is_an_event_like_others)
     struct fixture f;
 
     open_world(&f);
-    run_traffic(&f, 0, 30);
+    fixture_run_traffic(&f, 0, 30);
     const uint64_t n = tally_of(&f).n, seq = f.t->seq;
     struct ld_op *op = op_task(&ld_erasure);
     strcpy(op->user, "u1");
     expect_status(f.t, op, 200);
     ck_assert_uint_eq(tally_of(&f).n - n, f.t->seq - seq);
-    run_traffic(&f, 30, 40);
+    fixture_run_traffic(&f, 30, 40);
     const struct tally want = tally_of(&f);
     ld_tenant_checkpoint(f.t);
     fixture_restart(&f);

@@ -4,29 +4,9 @@
 #include "tenant_fixture.h"
 #include "model/engine_write.h"
 
-#define CONFIGURATION                                                                                                  \
-    "{\"algorithm\":\"ek-ucb\",\"context_dim\":1,\"arm_dim\":1,\"context_kernel\":{\"type\":\"rbf\"},"                 \
-    "\"arm_kernel\":{\"type\":\"rbf\"},\"reward_window_s\":1000}"
 #define RELAXED                                                                                                        \
     "{\"algorithm\":\"ek-ucb\",\"context_dim\":1,\"arm_dim\":1,\"context_kernel\":{\"type\":\"rbf\"},"                 \
     "\"arm_kernel\":{\"type\":\"rbf\"},\"reward_window_s\":1000,\"durability\":\"relaxed\"}"
-
-/* Decisions and rewards numbered from..to-1; every fifth decision stays open. */
-static void run_traffic(struct fixture *f, int from, int to)
-{
-    char text[192], id[16];
-
-    for (int i = from; i < to; i++) {
-        snprintf(id, sizeof id, "d%d", i);
-        snprintf(text, sizeof text,
-                 "{\"user\":\"u%d\",\"context\":[%d.25],\"candidates\":[{\"id\":\"a\",\"features\":[%d]}]}", i % 3,
-                 i % 11, i % 4);
-        expect_status(f->t, op_select(f->t, text, id), 200);
-        snprintf(text, sizeof text, "{\"decision\":\"d%d\",\"reward\":0.%d}", i, i % 9);
-        if (i % 5 != 0)
-            expect_status(f->t, op_rewards(f->t, text), 200);
-    }
-}
 
 static char *path_in(const struct fixture *f, const char *name)
 {
@@ -71,11 +51,11 @@ START_TEST(snapshot_and_tail_equal_a_fold_of_the_log)
 {
     struct fixture f;
 
-    fixture_open(&f, CONFIGURATION);
-    run_traffic(&f, 0, 60);
+    fixture_open(&f, FIXTURE_TRAFFIC);
+    fixture_run_traffic(&f, 0, 60);
     ld_tenant_checkpoint(f.t);
     const uint64_t at_snapshot = counts_of(f.t).seq;
-    run_traffic(&f, 60, 100);
+    fixture_run_traffic(&f, 60, 100);
     const uint64_t digest = digest_of(f.t), seq = counts_of(f.t).seq;
     struct ld_recovered r = recover_well(&f, true, digest);
     ck_assert_uint_eq(r.snapshot_seq, at_snapshot);
@@ -92,15 +72,15 @@ START_TEST(a_recovered_tenant_goes_on_as_if_nothing_had_been)
 {
     struct fixture through, restarted;
 
-    fixture_open(&through, CONFIGURATION);
-    fixture_open(&restarted, CONFIGURATION);
-    run_traffic(&through, 0, 50);
-    run_traffic(&restarted, 0, 20);
+    fixture_open(&through, FIXTURE_TRAFFIC);
+    fixture_open(&restarted, FIXTURE_TRAFFIC);
+    fixture_run_traffic(&through, 0, 50);
+    fixture_run_traffic(&restarted, 0, 20);
     fixture_restart(&restarted);
-    run_traffic(&restarted, 20, 35);
+    fixture_run_traffic(&restarted, 20, 35);
     ld_tenant_checkpoint(restarted.t);
     fixture_restart(&restarted);
-    run_traffic(&restarted, 35, 50);
+    fixture_run_traffic(&restarted, 35, 50);
     ck_assert_uint_eq(digest_of(restarted.t), digest_of(through.t));
     fixture_close(&through);
     fixture_close(&restarted);
@@ -113,11 +93,11 @@ START_TEST(snapshots_are_taken_as_rows_come)
 
     fixture_world(&f);
     f.world.snapshot_events = 10;
-    f.settings = fixture_settings(CONFIGURATION);
+    f.settings = fixture_settings(FIXTURE_TRAFFIC);
     fixture_start(&f);
-    run_traffic(&f, 0, 3);
+    fixture_run_traffic(&f, 0, 3);
     ck_assert_uint_eq(f.metrics.snapshots, 0);
-    run_traffic(&f, 3, 30);
+    fixture_run_traffic(&f, 3, 30);
     ck_assert_uint_ge(f.metrics.snapshots, 3);
     const struct ld_recovered r = recover_well(&f, false, digest_of(f.t));
     ck_assert_uint_gt(r.snapshot_seq, r.seq - 20);
@@ -133,7 +113,7 @@ START_TEST(open_decisions_put_the_next_snapshot_off)
 
     fixture_world(&f);
     f.world.snapshot_events = 10;
-    f.settings = fixture_settings(CONFIGURATION);
+    f.settings = fixture_settings(FIXTURE_TRAFFIC);
     fixture_start(&f);
     for (int i = 0; i < 600; i++) {
         snprintf(id, sizeof id, "d%d", i);
@@ -155,12 +135,12 @@ START_TEST(settings_behind_the_snapshot_are_found)
     struct fixture f;
 
     fixture_open(&f, RELAXED);
-    run_traffic(&f, 0, 5);
+    fixture_run_traffic(&f, 0, 5);
     ld_tenant_checkpoint(f.t);
     struct ld_recovered r = recover_well(&f, false, digest_of(f.t));
     ck_assert(r.settings.is_relaxed);
     ck_assert_int_eq((int)r.settings.spec.reward_window_ms, 1000000);
-    expect_status(f.t, op_settings(CONFIGURATION), 200);
+    expect_status(f.t, op_settings(FIXTURE_TRAFFIC), 200);
     r = recover_well(&f, false, digest_of(f.t));
     ck_assert_uint_gt(r.snapshot_seq, 0);
     ck_assert(!r.settings.is_relaxed);
@@ -172,8 +152,8 @@ START_TEST(a_damaged_snapshot_costs_only_time)
 {
     struct fixture f;
 
-    fixture_open(&f, CONFIGURATION);
-    run_traffic(&f, 0, 20);
+    fixture_open(&f, FIXTURE_TRAFFIC);
+    fixture_run_traffic(&f, 0, 20);
     ld_tenant_checkpoint(f.t);
     FILE *file = fopen(path_in(&f, "t.snapshot"), "r+b");
     ck_assert_ptr_nonnull(file);
@@ -197,14 +177,14 @@ START_TEST(a_snapshot_of_another_log_is_not_believed)
 {
     struct fixture f, other;
 
-    fixture_open(&f, CONFIGURATION);
-    fixture_open(&other, CONFIGURATION);
-    run_traffic(&other, 100, 120);
-    run_traffic(&f, 0, 5);
+    fixture_open(&f, FIXTURE_TRAFFIC);
+    fixture_open(&other, FIXTURE_TRAFFIC);
+    fixture_run_traffic(&other, 100, 120);
+    fixture_run_traffic(&f, 0, 5);
     ld_tenant_checkpoint(other.t);
     move_snapshot(&other, &f); /* newer than the log */
     ck_assert_uint_eq(recover_well(&f, false, digest_of(f.t)).snapshot_seq, 0);
-    run_traffic(&f, 5, 40);
+    fixture_run_traffic(&f, 5, 40);
     ck_assert_uint_eq(recover_well(&f, false, digest_of(f.t)).snapshot_seq, 0); /* not newer any more */
     fixture_close(&f);
     fixture_close(&other);
@@ -221,10 +201,10 @@ START_TEST(verification_prefers_the_fold)
     size_t n_mine, n_theirs;
     struct ld_message why;
 
-    fixture_open(&f, CONFIGURATION);
-    fixture_open(&other, CONFIGURATION);
-    run_traffic(&f, 0, 20);
-    run_traffic(&other, 100, 120);
+    fixture_open(&f, FIXTURE_TRAFFIC);
+    fixture_open(&other, FIXTURE_TRAFFIC);
+    fixture_run_traffic(&f, 0, 20);
+    fixture_run_traffic(&other, 100, 120);
     ck_assert_uint_eq(counts_of(f.t).seq, counts_of(other.t).seq);
     ld_tenant_checkpoint(f.t);
     ld_tenant_checkpoint(other.t);
@@ -258,8 +238,8 @@ START_TEST(a_line_that_cannot_be_read_is_named)
         char text[256], want[32];
         struct ld_message why = {""};
 
-        fixture_open(&f, CONFIGURATION);
-        run_traffic(&f, 0, 3);
+        fixture_open(&f, FIXTURE_TRAFFIC);
+        fixture_run_traffic(&f, 0, 3);
         const unsigned seq = (unsigned)counts_of(f.t).seq + 1;
         snprintf(text, sizeof text, "{\"seq\":%u%s", seq, lines[i]);
         snprintf(want, sizeof want, "event %u ", seq);
@@ -278,18 +258,18 @@ START_TEST(a_fold_over_resets_equals_the_live_model)
 {
     struct fixture f;
 
-    fixture_open(&f, CONFIGURATION);
-    run_traffic(&f, 0, 15);
+    fixture_open(&f, FIXTURE_TRAFFIC);
+    fixture_run_traffic(&f, 0, 15);
     expect_status(f.t, op_graph(f.t, "{\"edges\":[[\"u0\",\"u1\"]]}"), 200);
-    run_traffic(&f, 15, 25);
+    fixture_run_traffic(&f, 15, 25);
     expect_status(f.t,
                   op_settings("{\"algorithm\":\"lk-gp-ucb\",\"context_dim\":1,\"arm_dim\":1,\"context_kernel\":"
                               "{\"type\":\"rbf\",\"lengthscale\":2},\"arm_kernel\":{\"type\":\"rbf\"}}"),
                   200);
-    run_traffic(&f, 25, 40);
+    fixture_run_traffic(&f, 25, 40);
     recover_well(&f, false, digest_of(f.t));
     ld_tenant_checkpoint(f.t);
-    run_traffic(&f, 40, 45);
+    fixture_run_traffic(&f, 40, 45);
     ck_assert_uint_gt(recover_well(&f, true, digest_of(f.t)).snapshot_seq, 0);
     fixture_close(&f);
 }
@@ -304,8 +284,8 @@ START_TEST(a_recovery_that_is_told_to_stop_says_so_and_leaves_nothing)
     struct ld_store *store = NULL;
     struct ld_message why = {""};
 
-    fixture_open(&f, CONFIGURATION);
-    run_traffic(&f, 0, 15);
+    fixture_open(&f, FIXTURE_TRAFFIC);
+    fixture_run_traffic(&f, 0, 15);
     ck_assert_int_eq(ld_store_open(&store, path_in(&f, "t.db"), false, &why), 0);
     ck_assert_int_eq(ld_recover(&r, store, path_in(&f, "t.db"), "", true, &progress, &why), 0);
     ck_assert_uint_eq(progress.n_lines, counts_of(f.t).seq);
