@@ -1,5 +1,5 @@
 /* Learning policies: a tenant's model that is fed from a log, without a log of its own and without a clock. It is a
- * shadow (server/task/shadow.h) to which rewards are `observed`, so a model that is replayed is that of a tenant to
+ * shadow (server/evaluate/shadow.h) to which rewards are `observed`, so a model that is replayed is that of a tenant to
  * whom the log was sent by /observe. Chance is keyed by the
  * configuration's seed.
  *
@@ -14,7 +14,7 @@
 
 #include "base/hash_key.h"
 #include "common/network.h"
-#include "task/shadow.h"
+#include "evaluate/shadow.h"
 
 struct learning {
     struct lc_policy base;

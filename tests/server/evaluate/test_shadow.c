@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
-#include "task/shadow.h"
+#include "evaluate/shadow.h"
 #include "spec/spec.h"
 #include "model/summary.h"
 #include "tenant_fixture.h"

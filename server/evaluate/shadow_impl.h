@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "model/commit.h"
-#include "task/shadow.h"
+#include "evaluate/shadow.h"
 
 struct ld_shadow {
     struct kb_engine *engine;

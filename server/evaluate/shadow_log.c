@@ -1,5 +1,5 @@
 /* Another's log into a shadow: what each event of it becomes there (shadow.h). Cost: the engine's. */
-#include "task/shadow_impl.h"
+#include "evaluate/shadow_impl.h"
 
 #include "model/summary.h"
 #include "model/engine_write.h"

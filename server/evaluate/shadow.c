@@ -3,7 +3,7 @@
  * and finished by an event of their own.
  *
  * Cost: the engine's. */
-#include "task/shadow_impl.h"
+#include "evaluate/shadow_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
