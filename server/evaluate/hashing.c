@@ -17,7 +17,7 @@ static uint32_t scramble(uint32_t k)
 }
 
 /* Blocks are read least significant byte first whatever the machine. */
-uint32_t lc_murmur3(const void *bytes, size_t n, uint32_t seed)
+uint32_t ld_murmur3(const void *bytes, size_t n, uint32_t seed)
 {
     const unsigned char *b = bytes;
     uint32_t h = seed, tail = 0;
@@ -35,20 +35,20 @@ uint32_t lc_murmur3(const void *bytes, size_t n, uint32_t seed)
     return h ^ h >> 16;
 }
 
-static void add(const struct lc_hasher *h, const char *key, size_t n, double value, double *x)
+static void add(const struct ld_hasher *h, const char *key, size_t n, double value, double *x)
 {
-    const uint32_t hash = lc_murmur3(key, n, h->seed);
+    const uint32_t hash = ld_murmur3(key, n, h->seed);
 
     x[(uint64_t)hash * h->dim >> 32] += (hash & 1) != 0 ? -value : value;
 }
 
-void lc_hash_number(const struct lc_hasher *h, const char *name, double value, double *x)
+void ld_hash_number(const struct ld_hasher *h, const char *name, double value, double *x)
 {
     if (h->dim > 0 && value != 0.0)
         add(h, name, strnlen(name, MAX_KEY), value, x);
 }
 
-void lc_hash_category(const struct lc_hasher *h, const char *name, const char *value, double *x)
+void ld_hash_category(const struct ld_hasher *h, const char *name, const char *value, double *x)
 {
     char key[MAX_KEY];
 

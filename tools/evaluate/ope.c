@@ -9,15 +9,16 @@
 #include "evaluate/ope_impl.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "base/rng.h"
-#include "tenant/fold.h"
+#include "spec/spec.h"
 
 #define ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */
 #define MEAN_ARM_PRESET "ucb"
+#define LOOK_AT_BYTES 256u /* decisions between two looks at the models' size */
 
 const char *lc_ope_name(int kind)
 {
@@ -30,16 +31,44 @@ static double seconds(void)
 {
     struct timespec ts;
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
 /* --- survey ------------------------------------------------------------------------------------------- */
 
-static void look(struct lc_ope_run *u, const struct lc_logged *ev)
+static int no_memory(struct ld_message *why)
 {
+    return ld_fail(why, "%s", kb_strerror((int)KB_ENOMEM));
+}
+
+/* A whole pass over the log. 0, or -1 with why. */
+static int pass_over(struct lc_ope_run *u, const struct ld_decisions_pass *pass)
+{
+    u->why->text[0] = '\0';
+    const int rc = u->log->pass(u->log, pass);
+
+    if (rc != 0 && u->why->text[0] == '\0')
+        *u->why = u->log->why;
+    return rc;
+}
+
+/* Before each decision. */
+static int go_on(struct lc_ope_run *u)
+{
+    return u->o->is_over != NULL && u->o->is_over(u->o->arg) ? ld_fail(u->why, "%s", kb_strerror((int)KB_ECANCELLED))
+                                                             : 0;
+}
+
+static int look(void *arg, const struct ld_logged *ev)
+{
+    struct lc_ope_run *u = arg;
     struct lc_ope_result *r = u->r;
 
+    if (go_on(u) != 0)
+        return -1;
+    if (lc_trace_reserve(&r->trace, u->log->arms.n) != 0)
+        return no_memory(u->why);
     r->n++;
     lc_trace_shown(&r->trace, ev->arm[ev->chosen]);
     lc_series_add(&r->rewards, ev->reward, 1);
@@ -47,12 +76,13 @@ static void look(struct lc_ope_run *u, const struct lc_logged *ev)
     u->reward_max = fmax(u->reward_max, ev->reward);
     if (isnan(ev->propensity)) {
         r->n_missing++;
-        return;
+        return 0;
     }
     r->min_propensity = fmin(r->min_propensity, ev->propensity);
     r->max_propensity = fmax(r->max_propensity, ev->propensity);
     lc_digits_add(&u->digits, ev->propensity);
     u->is_random = u->is_random || ev->propensity < ONE;
+    return 0;
 }
 
 /* What rewards can be: as the caller knows it, else 0 to 1 where that holds all of them, else what was seen and 0. */
@@ -67,47 +97,50 @@ static void settle_range(struct lc_ope_run *u)
 
 static int survey(struct lc_ope_run *u)
 {
-    struct lc_logged ev;
-    int rc;
+    const struct ld_decisions_pass pass = {.decision = look, .arg = u};
 
     u->reward_min = u->r->min_propensity = (double)INFINITY;
     u->reward_max = u->r->max_propensity = -(double)INFINITY;
-    while ((rc = lc_log_next(u->log, &ev)) == 1)
-        look(u, &ev);
+    if (pass_over(u, &pass) != 0)
+        return -1;
     u->r->n_arms = u->log->arms.n;
     if (u->r->n > 0)
         lc_trace_plan(&u->r->trace, u->r->n);
     settle_range(u);
-    return rc;
+    return 0;
+}
+
+static int accept_all(void *arg, const struct ld_logged *ev)
+{
+    struct lc_ope_run *u = arg;
+    const double *pi;
+
+    if (go_on(u) != 0 || u->policy->ops->propensities(u->policy, u->log, ev, &pi, u->why) != 0)
+        return -1;
+    if (pi[ev->chosen] > 0)
+        u->r->acceptance = fmin(u->r->acceptance, ev->propensity / pi[ev->chosen]);
+    return 0;
 }
 
 /* c of a policy that never learns: the least p / pi of the log as it is, known only after a pass with all arms. That of
  * one that learns is min p, since pi may come to 1. */
 static int find_acceptance(struct lc_ope_run *u)
 {
+    const struct ld_decisions_pass pass = {.decision = accept_all, .arg = u};
     struct lc_ope_result *r = u->r;
-    const double *pi;
-    struct lc_logged ev;
-    int rc;
 
     r->acceptance = fmin(r->min_propensity, 1);
     if (u->policy->ops->learn != NULL || u->policy->is_logging || !u->o->is_wanted[LC_OPE_REPLAY])
         return 0;
     r->acceptance = (double)INFINITY;
-    while ((rc = lc_log_next(u->log, &ev)) == 1) {
-        if (u->policy->ops->propensities(u->policy, u->log, &ev, &pi, u->why) != 0)
-            return -1;
-        if (pi[ev.chosen] > 0)
-            r->acceptance = fmin(r->acceptance, ev.propensity / pi[ev.chosen]);
-    }
-    return rc == 0 ? lc_log_rewind(u->log) : rc;
+    return pass_over(u, &pass);
 }
 
 /* --- judge -------------------------------------------------------------------------------------------- */
 
 /* Mass of the target on arms that the log cannot tell of: never shown where only shown arms are known, or of logged
  * probability 0; and what a distribution gives to arms that are no candidates. */
-static double unsupported(const struct lc_ope_run *u, const struct lc_logged *ev, const double *pi)
+static double unsupported(const struct lc_ope_run *u, const struct ld_logged *ev, const double *pi)
 {
     const struct lc_trace *t = &u->r->trace;
     double lost = 0, sum = 0;
@@ -122,12 +155,13 @@ static double unsupported(const struct lc_ope_run *u, const struct lc_logged *ev
 }
 
 /* The direct part sum pi q and q of the arm shown; arms of no mass are not predicted. -1 with why. */
-static int predict(struct lc_ope_run *u, const struct lc_logged *ev, const double *pi, double *direct, double *q)
+static int predict(struct lc_ope_run *u, const struct ld_logged *ev, const double *pi, double *direct, double *q)
 {
     size_t n = 0;
 
-    u->which = lc_room(u->which, &u->cap_terms, ev->n, sizeof *u->which);
-    u->mean = lc_room(u->mean, &u->n_mean, ev->n, sizeof *u->mean);
+    if (kb_grow((void **)&u->which, &u->cap_terms, ev->n, 16, sizeof *u->which) != 0 ||
+        kb_grow((void **)&u->mean, &u->cap_mean, ev->n, 16, sizeof *u->mean) != 0)
+        return no_memory(u->why);
     for (size_t i = 0; i < ev->n; i++)
         if (pi[i] > 0 || i == ev->chosen)
             u->which[n++] = i;
@@ -144,7 +178,7 @@ static int predict(struct lc_ope_run *u, const struct lc_logged *ev, const doubl
 
 /* dr's term, and the model learns the event behind it. On the log's own policy all that is known of pi is the arm
  * shown, and the term is the reward. */
-static int add_robust(struct lc_ope_run *u, const struct lc_logged *ev, const double *pi, double w)
+static int add_robust(struct lc_ope_run *u, const struct ld_logged *ev, const double *pi, double w)
 {
     double direct = 0, q = 0;
 
@@ -173,7 +207,7 @@ static void add_weighted(struct lc_ope_run *u, double w, double reward)
     r->n_clipped += w > u->o->clip ? 1 : 0;
 }
 
-static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_t k)
+static int judge_event(struct lc_ope_run *u, const struct ld_logged *ev, uint64_t k)
 {
     const double *pi;
 
@@ -183,6 +217,8 @@ static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_
     const double c = u->policy->is_logging ? 1 : u->r->acceptance;
     const bool is_accepted = kb_rng_uniform(u->o->seed, KB_STREAM_ARM, k) < c * w * (1 + 1e-12);
 
+    if (lc_trace_reserve(&u->r->trace, u->log->arms.n) != 0)
+        return no_memory(u->why);
     u->unsupported += u->policy->is_logging ? 0 : unsupported(u, ev, pi);
     u->rounding += u->policy->is_logging ? 0 : w * lc_digits_error(&u->digits, ev->propensity);
     add_weighted(u, w, ev->reward);
@@ -196,54 +232,53 @@ static int judge_event(struct lc_ope_run *u, const struct lc_logged *ev, uint64_
     return u->policy->ops->learn != NULL ? u->policy->ops->learn(u->policy, u->log, ev, u->why) : 0;
 }
 
-static enum kb_err feed_graph(void *arg, struct ld_line *line, struct kb_errmsg *msg)
+/* The log's own graph counts where no other was given. */
+static int take_graph(void *arg, const struct kb_event *ev, struct ld_message *why)
 {
     struct lc_ope_run *u = arg;
-    char why[LC_WHY];
-    int rc = u->policy->ops->graph != NULL ? u->policy->ops->graph(u->policy, &line->ev, why) : 0;
+    const int rc = u->policy->ops->graph != NULL ? u->policy->ops->graph(u->policy, ev, why) : 0;
 
-    if (rc == 0 && u->model != NULL)
-        rc = u->model->ops->graph(u->model, &line->ev, why);
-    return rc == 0 ? KB_OK : kb_fail(KB_EINVAL, msg, "", "%s", why);
+    return rc == 0 && u->model != NULL ? u->model->ops->graph(u->model, ev, why) : rc;
 }
 
-/* A line of the log that makes one (log_reader.h: on_graph). */
-static int take_graph(void *arg, const char *line, size_t n, char *why)
+/* Now and then: what learns grows. */
+static int check_bytes(struct lc_ope_run *u)
 {
-    static const uint32_t no_vectors = 0;
-    struct ld_fold f = {.sink = {.take = feed_graph, .to = arg, .context_dim = &no_vectors, .arm_dim = &no_vectors}};
-    const struct ld_problem_error *fault = &f.fault.errors[0];
-    const int rc = ld_fold_text(&f, 1, line, n);
-
-    if (rc != 0)
-        snprintf(why, LC_WHY, "%.80s%s%.170s", fault->pointer, fault->pointer[0] != '\0' ? " " : "",
-                 f.fault.n_errors > 0 ? fault->detail : f.fault.detail);
-    return rc;
+    if (u->o->max_bytes == 0 || u->k % LOOK_AT_BYTES != 0)
+        return 0;
+    if (lc_policy_bytes(u->policy) + (u->model != NULL ? lc_policy_bytes(u->model) : 0) <= u->o->max_bytes)
+        return 0;
+    return ld_fail(u->why, LC_OPE_TOO_LARGE, u->o->max_bytes);
 }
 
-/* The log's own graph counts where no other was given. */
+static int judge_next(void *arg, const struct ld_logged *ev)
+{
+    struct lc_ope_run *u = arg;
+    struct ld_message why = {""};
+
+    if (go_on(u) != 0 || check_bytes(u) != 0)
+        return -1;
+    if (judge_event(u, ev, u->k++) == 0)
+        return 0;
+    why = *u->why;
+    return ld_fail(u->why, "%s %zu: %s", u->log->title != NULL ? "line" : "event", ev->line, why.text);
+}
+
 static int judge(struct lc_ope_run *u)
 {
-    struct lc_logged ev;
-    uint64_t k = 0;
-    int rc;
+    const struct ld_decisions_pass pass = {
+        .decision = judge_next, .graph = u->o->graph == NULL ? take_graph : NULL, .arg = u};
 
-    u->log->graph_arg = u;
-    u->log->on_graph = u->o->graph == NULL ? take_graph : NULL;
-    while ((rc = lc_log_next(u->log, &ev)) == 1)
-        if (judge_event(u, &ev, k++) != 0) {
-            char text[LC_WHY - 40];
-            snprintf(text, sizeof text, "%s", u->why);
-            snprintf(u->why, LC_WHY, "line %zu: %s", ev.line, text);
-            return -1;
-        }
-    u->log->on_graph = NULL;
-    if (rc < 0)
-        memcpy(u->why, u->log->why, LC_WHY);
-    return rc;
+    return pass_over(u, &pass);
 }
 
 /* --- passes ------------------------------------------------------------------------------------------- */
+
+static void show_model(struct lc_ope_run *u, struct lc_policy *model)
+{
+    if (u->o->show_model != NULL)
+        u->o->show_model(u->o->arg, model);
+}
 
 static int open_model(struct lc_ope_run *u)
 {
@@ -263,44 +298,38 @@ static int open_model(struct lc_ope_run *u)
     spec.conf.score = KB_SCORE_UPPER;
     spec.conf.is_mixture = false;
     u->model = lc_policy_learning(&spec, u->o->model != NULL ? u->o->graph : NULL, u->why);
+    show_model(u, u->model);
     return u->model != NULL ? 0 : -1;
 }
 
-/* Where each arm was as likely as the others, their number has to be known before the first event. */
-static int count_arms(struct lc_log *log)
+static int pass_by(void *arg, const struct ld_logged *ev)
 {
-    struct lc_logged ev;
-    int rc = 0;
+    (void)ev;
+    return go_on(arg);
+}
 
-    if (log->o.propensity != LC_LOG_UNIFORM)
-        return 0;
-    while ((rc = lc_log_next(log, &ev)) == 1)
-        ;
-    return rc == 0 ? lc_log_rewind(log) : rc;
+/* Where each arm was as likely as the others, their number has to be known before the first event. */
+static int count_arms(struct lc_ope_run *u)
+{
+    const struct ld_decisions_pass pass = {.decision = pass_by, .arg = u};
+
+    return u->log->o.propensity == LD_DECISIONS_UNIFORM ? pass_over(u, &pass) : 0;
 }
 
 static int survey_whole(struct lc_ope_run *u)
 {
-    int rc = count_arms(u->log);
-
-    if (rc == 0)
-        rc = survey(u);
-
-    if (rc == 0 && u->r->n == 0) {
-        snprintf(u->why, LC_WHY, "%.120s: no decision with a reward in it", u->log->o.path);
+    if (count_arms(u) != 0 || survey(u) != 0)
         return -1;
-    }
-    if (rc == 0)
-        rc = lc_log_rewind(u->log);
-    if (rc != 0)
-        memcpy(u->why, u->log->why, LC_WHY);
-    return rc;
+    if (u->r->n > 0)
+        return 0;
+    return ld_fail(u->why, "%.120s: no decision with a reward in it",
+                   u->log->title != NULL ? u->log->title : "the log");
 }
 
-static int pass_over(struct lc_ope_run *u)
+static int evaluate(struct lc_ope_run *u)
 {
     struct lc_ope_result *r = u->r;
-    char reason[LC_WHY];
+    char reason[LC_OPE_WHY];
     double start = seconds();
 
     if (survey_whole(u) != 0)
@@ -319,7 +348,7 @@ static int pass_over(struct lc_ope_run *u)
         lc_ope_refuse(u, true, reason);
     }
     for (int i = 0; i < LC_OPE_N; i++) {
-        memcpy(r->estimate[i].refused, reason, LC_WHY);
+        memcpy(r->estimate[i].refused, reason, LC_OPE_WHY);
         lc_ope_conclude(u, i, &r->estimate[i]);
     }
     lc_ope_conclude_logged(u);
@@ -327,24 +356,44 @@ static int pass_over(struct lc_ope_run *u)
     return 0;
 }
 
-int lc_ope_evaluate(struct lc_log *log, struct lc_policy *policy, const struct lc_ope_options *o,
-                    struct lc_ope_result *out, char *why)
+static int begin(struct lc_ope_run *u)
+{
+    int rc = lc_bootstrap_init(&u->bootstrap);
+
+    for (int i = 0; i < LC_OPE_N; i++)
+        rc |= lc_series_init(&u->r->series[i]);
+    rc |= lc_series_init(&u->r->rewards);
+    rc |= lc_series_init(&u->weights);
+    rc |= lc_series_init(&u->clipped);
+    return rc == 0 ? 0 : no_memory(u->why);
+}
+
+int lc_ope_evaluate(struct ld_decisions *log, struct lc_policy *policy, const struct lc_ope_options *o,
+                    struct lc_ope_result *out, struct ld_message *why)
 {
     struct lc_ope_run u = {.log = log, .policy = policy, .o = o, .r = out, .why = why};
 
     *out = (struct lc_ope_result){.ess = (double)NAN, .mean_weight = (double)NAN, .unsupported = (double)NAN};
-    for (int i = 0; i < LC_OPE_N; i++)
-        lc_series_init(&out->series[i]);
-    lc_series_init(&out->rewards);
-    lc_series_init(&u.weights);
-    lc_series_init(&u.clipped);
-    const int rc = pass_over(&u);
+    u.bootstrap = lc_ope_bootstrap(o);
+    int rc = begin(&u);
+    if (rc == 0)
+        rc = evaluate(&u);
+    if (rc == 0)
+        rc = go_on(&u);
+    lc_bootstrap_close(&u.bootstrap);
     lc_series_close(&u.weights);
     lc_series_close(&u.clipped);
+    show_model(&u, NULL);
     lc_policy_free(u.model);
-    free(u.which);
-    free(u.mean);
+    kb_free(u.which);
+    kb_free(u.mean);
     return rc;
+}
+
+struct lc_bootstrap lc_ope_bootstrap(const struct lc_ope_options *o)
+{
+    return (struct lc_bootstrap){
+        .level = o->level, .n = o->n_resamples, .seed = o->seed, .is_over = o->is_over, .arg = o->arg};
 }
 
 void lc_ope_close(struct lc_ope_result *r)

@@ -16,10 +16,13 @@
 #ifndef LC_OPE_H
 #define LC_OPE_H
 
-#include "evaluate/log_reader.h"
+#include "evaluate/decisions.h"
 #include "evaluate/ope_policy.h"
 #include "evaluate/ope_series.h"
 #include "evaluate/ope_trace.h"
+
+#define LC_OPE_WHY 256
+#define LC_OPE_TOO_LARGE "the models of the evaluation take more than %zu bytes"
 
 enum lc_ope_kind { LC_OPE_REPLAY, LC_OPE_IPS, LC_OPE_SNIPS, LC_OPE_CLIPPED, LC_OPE_DR, LC_OPE_N };
 
@@ -32,21 +35,26 @@ struct lc_ope_options {
     bool is_wanted[LC_OPE_N];
     double level; /* of intervals, in (0, 1) */
     size_t n_resamples;
-    uint64_t seed;               /* of the bootstrap and of what is accepted */
-    double clip;                 /* M */
-    double min_ess;              /* 0: min(10, max(2, n / 100)) */
-    double max_unsupported;      /* share of the target's mass */
-    double reward_lo, reward_hi; /* what rewards can be; NaN: 0..1 where all are in it, else what was seen and 0 */
-    bool is_bernstein;           /* the intervals reported are those instead of the bootstrap's */
-    const struct kb_spec *model; /* of q; NULL: a mean per arm */
-    const char *graph;           /* edge list of its users; NULL: none */
+    uint64_t seed;                /* of the bootstrap and of what is accepted */
+    double clip;                  /* M */
+    double min_ess;               /* 0: min(10, max(2, n / 100)) */
+    double max_unsupported;       /* share of the target's mass */
+    double reward_lo, reward_hi;  /* what rewards can be; NaN: 0..1 where all are in it, else what was seen and 0 */
+    bool is_bernstein;            /* the intervals reported are those instead of the bootstrap's */
+    const struct kb_spec *model;  /* of q; NULL: a mean per arm */
+    const struct kb_event *graph; /* of its users; NULL: that of the log */
+    bool (*is_over)(void *arg);   /* asked at each decision and while intervals are drawn: true ends it. NULL: nobody */
+    /* The model of q, which is there from now until it is NULL again: for who cancels (ope_policy.h). NULL: nobody */
+    void (*show_model)(void *arg, struct lc_policy *model);
+    void *arg;
+    size_t max_bytes; /* of the models; 0: any */
 };
 
 struct lc_ope_estimate {
     double value, error; /* standard error */
     struct lc_interval interval, bernstein;
-    bool is_bootstrap;    /* else `interval` is the other one */
-    char refused[LC_WHY]; /* why there is none; "": there is one */
+    bool is_bootstrap;        /* else `interval` is the other one */
+    char refused[LC_OPE_WHY]; /* why there is none; "": there is one */
 };
 
 struct lc_ope_result {
@@ -64,13 +72,16 @@ struct lc_ope_result {
     struct lc_ope_estimate logged; /* what the logging policy earned: the mean reward */
     struct lc_series series[LC_OPE_N], rewards;
     struct lc_trace trace;
-    double seconds[LC_OPE_PARTS]; /* of CPU */
+    double seconds[LC_OPE_PARTS]; /* of CPU, by this thread */
 };
 
 /* Reads the log twice: which arms and propensities there are, then the estimates. `policy` must be new if it learns. 0,
- * or -1 with `why` (LC_WHY bytes): a fault of the log, or of the model. */
-int lc_ope_evaluate(struct lc_log *log, struct lc_policy *policy, const struct lc_ope_options *o,
-                    struct lc_ope_result *out, char *why);
+ * or -1 with `why`: a fault of the log, or of the model; no memory; it was told to end. */
+int lc_ope_evaluate(struct ld_decisions *log, struct lc_policy *policy, const struct lc_ope_options *o,
+                    struct lc_ope_result *out, struct ld_message *why);
+
+/* The bootstrap of such options, before lc_bootstrap_init. */
+struct lc_bootstrap lc_ope_bootstrap(const struct lc_ope_options *o);
 
 /* Of an evaluation, also one that failed. */
 void lc_ope_close(struct lc_ope_result *r);
@@ -85,10 +96,10 @@ struct lc_ope_difference {
 
 /* r less other; other NULL: less what the logging policy earned. False: one of them was refused. */
 bool lc_ope_compare(const struct lc_ope_result *r, const struct lc_ope_result *other, int kind,
-                    const struct lc_ope_options *o, struct lc_ope_difference *out);
+                    const struct lc_bootstrap *how, struct lc_ope_difference *out);
 
 /* What is not wrong and yet to be known, as sentences: fn is called for each. */
-void lc_ope_warnings(const struct lc_ope_result *r, const struct lc_log *log, void (*fn)(void *arg, const char *text),
-                     void *arg);
+void lc_ope_warnings(const struct lc_ope_result *r, const struct ld_decisions *log,
+                     void (*fn)(void *arg, const char *text), void *arg);
 
 #endif

@@ -6,16 +6,18 @@
 #include "evaluate/ope_digits.h"
 
 struct lc_ope_run {
-    struct lc_log *log;
+    struct ld_decisions *log;
     struct lc_policy *policy;
     const struct lc_ope_options *o;
     struct lc_ope_result *r;
-    char *why;
+    struct ld_message *why;
+    struct lc_bootstrap bootstrap;
     struct lc_series weights, clipped; /* num = w and min(w, M), den = 1 */
     struct lc_policy *model;           /* of dr, a learning one; NULL: not wanted */
     size_t *which;                     /* [cap_terms] candidates that dr predicts, and what it predicts of them */
     double *mean;
-    size_t cap_terms, n_mean;
+    size_t cap_terms, cap_mean;
+    uint64_t k;                                           /* decisions judged */
     bool is_random;                                       /* some propensity is below 1 */
     double reward_min, reward_max, unsupported, rounding; /* the last two: sums over events */
     struct lc_digits digits;                              /* of the propensities */

@@ -9,11 +9,7 @@
  * Cost: the engine's. */
 #include "evaluate/ope_policy.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/hash_key.h"
-#include "common/network.h"
+#include "base/alloc.h"
 #include "evaluate/shadow.h"
 
 struct learning {
@@ -32,17 +28,16 @@ struct learning {
 };
 
 /* 0, or -1 with why. */
-static int complain(enum kb_err rc, const struct kb_errmsg *msg, char *why)
+static int complain(enum kb_err rc, const struct kb_errmsg *msg, struct ld_message *why)
 {
     if (rc == KB_OK)
         return 0;
-    snprintf(why, LC_WHY, "%.40s%s%.80s%s%.120s", kb_strerror(rc), msg->pointer[0] != '\0' ? " at " : "", msg->pointer,
-             msg->text[0] != '\0' ? ": " : "", msg->text);
-    return -1;
+    return ld_fail(why, "%.40s%s%.80s%s%.120s", kb_strerror((int)rc), msg->pointer[0] != '\0' ? " at " : "",
+                   msg->pointer, msg->text[0] != '\0' ? ": " : "", msg->text);
 }
 
 /* Predictions and decisions of before are worth nothing any more. */
-static int feed(struct learning *l, struct kb_event ev, char *why)
+static int feed(struct learning *l, struct kb_event ev, struct ld_message *why)
 {
     struct kb_errmsg msg = {"", ""};
 
@@ -51,38 +46,24 @@ static int feed(struct learning *l, struct kb_event ev, char *why)
     return complain(ld_shadow_feed(l->shadow, &ev, &msg), &msg, why);
 }
 
-static int tell_graph(struct learning *l, const char *path, char *why)
+/* Room for n candidates. 0, or -1 with why. */
+static int make_room(struct learning *l, size_t n, struct ld_message *why)
 {
-    struct lc_network net = {0};
-    struct kb_ids users;
-    int rc = -1;
-
-    kb_ids_init(&users, ld_hash_key());
-    if (lc_network_read(&net, &users, path, why) == 0) {
-        struct kb_ev_edge *edges = lc_alloc(net.n_edges + 1, sizeof *edges);
-        for (size_t i = 0; i < net.n_edges; i++)
-            edges[i] = (struct kb_ev_edge){kb_ids_str(&users, net.edges[i].u), kb_ids_str(&users, net.edges[i].v),
-                                           net.edges[i].weight};
-        const struct kb_event graph = {.type = KB_EV_GRAPH,
-                                       .as.graph = {.is_replace = true, .add = edges, .n_add = net.n_edges}};
-        rc = feed(l, graph, why);
-        free(edges);
-        lc_network_close(&net);
-    }
-    kb_ids_close(&users);
-    return rc;
+    if (kb_grow((void **)&l->candidate, &l->cap, n, 16, sizeof *l->candidate) == 0)
+        return 0;
+    return ld_fail(why, "%s", kb_strerror((int)KB_ENOMEM));
 }
 
-static void add_candidate(struct learning *l, const struct lc_log *log, const struct lc_logged *ev, size_t at, size_t i)
+static void add_candidate(struct learning *l, const struct ld_decisions *log, const struct ld_logged *ev, size_t at,
+                          size_t i)
 {
-    l->candidate = lc_room(l->candidate, &l->cap, at + 1, sizeof *l->candidate);
     l->candidate[at] = (struct kb_candidate){kb_ids_str(&log->arms, ev->arm[i]),
                                              l->spec.arm_dim > 0 && ev->features != NULL ? ev->features[i] : NULL};
 }
 
 /* The engine on the first n of l->candidate. The draw itself is not looked at: the replay makes its own. */
-static int ask(struct learning *l, const struct lc_logged *ev, size_t n, struct kb_scratch *s, struct kb_decision *out,
-               char *why)
+static int ask(struct learning *l, const struct ld_logged *ev, size_t n, struct kb_scratch *s, struct kb_decision *out,
+               struct ld_message *why)
 {
     const struct kb_query q = {.user = ev->user,
                                .context = l->spec.context_dim > 0 ? ev->context : NULL,
@@ -95,13 +76,15 @@ static int ask(struct learning *l, const struct lc_logged *ev, size_t n, struct 
 }
 
 /* A decision that cannot differ from the last is not made again. */
-static int learning_propensities(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev,
-                                 const double **out, char *why)
+static int learning_propensities(struct lc_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+                                 const double **out, struct ld_message *why)
 {
     struct learning *l = (struct learning *)p;
     struct kb_decision d;
 
     if (!l->is_blind || ev->epoch == 0 || l->last.epoch != ev->epoch) {
+        if (make_room(l, ev->n, why) != 0)
+            return -1;
         for (size_t i = 0; i < ev->n; i++)
             add_candidate(l, log, ev, i, i);
         if (ask(l, ev, ev->n, l->scratch, &d, why) != 0)
@@ -114,12 +97,14 @@ static int learning_propensities(struct lc_policy *p, const struct lc_log *log, 
 }
 
 /* Through a decision of its own: what is read of it is the mean alone. */
-int lc_policy_predict(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev, const size_t *which,
-                      size_t n, double *mean, char *why)
+int lc_policy_predict(struct lc_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+                      const size_t *which, size_t n, double *mean, struct ld_message *why)
 {
     struct learning *l = (struct learning *)p;
     struct kb_decision d;
 
+    if (make_room(l, n, why) != 0)
+        return -1;
     for (size_t i = 0; i < n; i++)
         add_candidate(l, log, ev, i, which[i]);
     const int rc = ask(l, ev, n, l->other, &d, why);
@@ -129,7 +114,8 @@ int lc_policy_predict(struct lc_policy *p, const struct lc_log *log, const struc
 }
 
 /* Times of a log that goes back count as the latest one seen. */
-static int learning_learn(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev, char *why)
+static int learning_learn(struct lc_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+                          struct ld_message *why)
 {
     struct learning *l = (struct learning *)p;
     const double *features = l->spec.arm_dim > 0 && ev->features != NULL ? ev->features[ev->chosen] : NULL;
@@ -145,7 +131,7 @@ static int learning_learn(struct lc_policy *p, const struct lc_log *log, const s
     return feed(l, observed, why);
 }
 
-static int learning_graph(struct lc_policy *p, const struct kb_event *ev, char *why)
+static int learning_graph(struct lc_policy *p, const struct kb_event *ev, struct ld_message *why)
 {
     return feed((struct learning *)p, *ev, why);
 }
@@ -157,18 +143,34 @@ static void learning_free(struct lc_policy *p)
     kb_engine_scratch_free(l->scratch);
     kb_engine_scratch_free(l->other);
     ld_shadow_free(l->shadow);
-    free(l->candidate);
-    free(l);
+    kb_free(l->candidate);
+    kb_free(l);
 }
 
-struct lc_policy *lc_policy_learning(const struct kb_spec *spec, const char *graph, char *why)
+size_t lc_policy_bytes(const struct lc_policy *p)
+{
+    return p->ops->learn == learning_learn ? kb_engine_bytes(ld_shadow_engine(((const struct learning *)p)->shadow))
+                                           : 0;
+}
+
+void lc_policy_cancel(struct lc_policy *p)
+{
+    if (p->ops->learn == learning_learn)
+        ld_shadow_cancel(((struct learning *)p)->shadow);
+}
+
+struct lc_policy *lc_policy_learning(const struct kb_spec *spec, const struct kb_event *graph, struct ld_message *why)
 {
     static const struct lc_policy_ops ops = {"learning", learning_propensities, learning_learn, learning_free,
                                              learning_graph};
-    struct learning *l = lc_alloc(1, sizeof *l);
+    struct learning *l = kb_array(1, 1, sizeof *l);
     struct kb_errmsg msg = {"", ""};
     enum kb_err rc;
 
+    if (l == NULL) {
+        (void)ld_fail(why, "%s", kb_strerror((int)KB_ENOMEM));
+        return NULL;
+    }
     l->base.ops = &ops;
     l->spec = *spec;
     l->is_blind = spec->user_kernel.type == KB_USER_ONES && spec->context_kernel.type == KB_VEC_ONES;
@@ -176,7 +178,7 @@ struct lc_policy *lc_policy_learning(const struct kb_spec *spec, const char *gra
     KB_TRY(kb_engine_scratch_new(&l->scratch));
     KB_TRY(kb_engine_scratch_new(&l->other));
 out:
-    if (complain(rc, &msg, why) == 0 && (graph == NULL || tell_graph(l, graph, why) == 0))
+    if (complain(rc, &msg, why) == 0 && (graph == NULL || feed(l, *graph, why) == 0))
         return &l->base;
     learning_free(&l->base);
     return NULL;

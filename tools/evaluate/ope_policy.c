@@ -1,7 +1,7 @@
 /* Policies that need nothing but the log: see ope_policy.h. */
 #include "evaluate/ope_policy.h"
 
-#include <stdlib.h>
+#include "base/alloc.h"
 
 void lc_policy_free(struct lc_policy *p)
 {
@@ -18,14 +18,14 @@ struct even {
 
 /* With is_logging the same probabilities as the log's, so that every weight is 1; of arms not shown nothing need be
  * known. */
-static int even_propensities(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev,
-                             const double **out, char *why)
+static int even_propensities(struct lc_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+                             const double **out, struct ld_message *why)
 {
     struct even *u = (struct even *)p;
 
     (void)log;
-    (void)why;
-    u->share = lc_room(u->share, &u->cap, ev->n, sizeof *u->share);
+    if (kb_grow((void **)&u->share, &u->cap, ev->n, 16, sizeof *u->share) != 0)
+        return ld_fail(why, "%s", kb_strerror((int)KB_ENOMEM));
     for (size_t i = 0; (u->n != ev->n || p->is_logging) && i < ev->n; i++)
         u->share[i] = !p->is_logging ? 1.0 / (double)ev->n : i == ev->chosen ? 1 : 0;
     u->n = ev->n;
@@ -35,16 +35,20 @@ static int even_propensities(struct lc_policy *p, const struct lc_log *log, cons
 
 static void even_free(struct lc_policy *p)
 {
-    free(((struct even *)p)->share);
-    free(p);
+    kb_free(((struct even *)p)->share);
+    kb_free(p);
 }
 
-struct lc_policy *lc_policy_even(bool is_logging)
+struct lc_policy *lc_policy_even(bool is_logging, struct ld_message *why)
 {
     static const struct lc_policy_ops uniform = {"uniform", even_propensities, NULL, even_free, NULL};
     static const struct lc_policy_ops logged = {"logged", even_propensities, NULL, even_free, NULL};
-    struct even *u = lc_alloc(1, sizeof *u);
+    struct even *u = kb_array(1, 1, sizeof *u);
 
+    if (u == NULL) {
+        (void)ld_fail(why, "%s", kb_strerror((int)KB_ENOMEM));
+        return NULL;
+    }
     u->base = (struct lc_policy){is_logging ? &logged : &uniform, is_logging};
     return &u->base;
 }

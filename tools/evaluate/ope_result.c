@@ -34,16 +34,16 @@ void lc_ope_refuse(const struct lc_ope_run *u, bool has_weights, char *out)
         return;
     if (r->n_missing > 0)
         snprintf(
-            out, LC_WHY,
+            out, LC_OPE_WHY,
             "%zu of %zu events have no propensity: weights are not known (--propensity says what it was, if it was "
             "the same for all)",
             r->n_missing, r->n);
     else if (!u->is_random && r->n_arms > 1)
-        snprintf(out, LC_WHY,
+        snprintf(out, LC_OPE_WHY,
                  "every propensity is 1: the logging policy was deterministic, so the log says nothing of "
                  "other arms");
     else if (has_weights && r->unsupported > u->o->max_unsupported)
-        snprintf(out, LC_WHY, "%.3g of the target's mass is on arms that the log never shows (at most %.3g)",
+        snprintf(out, LC_OPE_WHY, "%.3g of the target's mass is on arms that the log never shows (at most %.3g)",
                  r->unsupported, u->o->max_unsupported);
 }
 
@@ -76,9 +76,10 @@ static void refuse_few(const struct lc_ope_run *u, int kind, char *out)
     if (u->policy->is_logging)
         return;
     if (kind == LC_OPE_REPLAY && (double)r->n_accepted < r->min_ess)
-        snprintf(out, LC_WHY, "%zu of %zu events were accepted (at least %.3g)", r->n_accepted, r->n, r->min_ess);
+        snprintf(out, LC_OPE_WHY, "%zu of %zu events were accepted (at least %.3g)", r->n_accepted, r->n, r->min_ess);
     else if (kind != LC_OPE_REPLAY && ess < r->min_ess)
-        snprintf(out, LC_WHY, "the effective sample size is %.3g of %zu events (at least %.3g)", ess, r->n, r->min_ess);
+        snprintf(out, LC_OPE_WHY, "the effective sample size is %.3g of %zu events (at least %.3g)", ess, r->n,
+                 r->min_ess);
 }
 
 static void estimate(const struct lc_ope_run *u, const struct lc_series *s, double range, struct lc_ope_estimate *e)
@@ -88,8 +89,7 @@ static void estimate(const struct lc_ope_run *u, const struct lc_series *s, doub
     e->value = lc_series_estimate(s);
     e->error = lc_series_error(s);
     e->bernstein = lc_series_bernstein(s, u->o->level, range, r->reward_lo, r->reward_hi);
-    e->is_bootstrap =
-        !u->o->is_bernstein && lc_series_bootstrap(s, NULL, u->o->level, u->o->n_resamples, u->o->seed, &e->interval);
+    e->is_bootstrap = !u->o->is_bernstein && lc_series_bootstrap(s, NULL, &u->bootstrap, &e->interval);
     if (!e->is_bootstrap)
         e->interval = e->bernstein;
 }
@@ -97,7 +97,7 @@ static void estimate(const struct lc_ope_run *u, const struct lc_series *s, doub
 void lc_ope_conclude(const struct lc_ope_run *u, int kind, struct lc_ope_estimate *e)
 {
     if (!u->o->is_wanted[kind])
-        snprintf(e->refused, LC_WHY, "not asked for");
+        snprintf(e->refused, LC_OPE_WHY, "not asked for");
     else if (e->refused[0] == '\0')
         refuse_few(u, kind, e->refused);
     if (e->refused[0] == '\0')
@@ -110,13 +110,13 @@ void lc_ope_conclude_logged(const struct lc_ope_run *u)
 }
 
 bool lc_ope_compare(const struct lc_ope_result *r, const struct lc_ope_result *other, int kind,
-                    const struct lc_ope_options *o, struct lc_ope_difference *out)
+                    const struct lc_bootstrap *how, struct lc_ope_difference *out)
 {
     const struct lc_series *a = &r->series[kind], *b = other != NULL ? &other->series[kind] : &r->rewards;
 
     if (r->estimate[kind].refused[0] != '\0' || (other != NULL && other->estimate[kind].refused[0] != '\0'))
         return false;
     out->value = lc_series_estimate(a) - lc_series_estimate(b);
-    out->is_bounded = lc_series_bootstrap(a, b, o->level, o->n_resamples, o->seed, &out->interval);
+    out->is_bounded = lc_series_bootstrap(a, b, how, &out->interval);
     return true;
 }

@@ -8,23 +8,24 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/rng.h"
-#include "common/text.h"
 
 #define N_BISECTIONS 200
 #define TIE 1e-12 /* relative: the order of a sum must not decide what is equal */
 
-void lc_series_init(struct lc_series *s)
+int lc_series_init(struct lc_series *s)
 {
     *s = (struct lc_series){.per_block = 1};
-    s->block_num = lc_alloc(LC_SERIES_BLOCKS, sizeof *s->block_num);
-    s->block_den = lc_alloc(LC_SERIES_BLOCKS, sizeof *s->block_den);
+    s->block_num = kb_array(LC_SERIES_BLOCKS, 1, sizeof *s->block_num);
+    s->block_den = kb_array(LC_SERIES_BLOCKS, 1, sizeof *s->block_den);
+    return s->block_num != NULL && s->block_den != NULL ? 0 : -1;
 }
 
 void lc_series_close(struct lc_series *s)
 {
-    free(s->block_num);
-    free(s->block_den);
+    kb_free(s->block_num);
+    kb_free(s->block_den);
     *s = (struct lc_series){0};
 }
 
@@ -79,6 +80,20 @@ double lc_series_error(const struct lc_series *s)
 
 /* --- bootstrap ------------------------------------------------------------------------------------------ */
 
+int lc_bootstrap_init(struct lc_bootstrap *b)
+{
+    b->value = kb_array(b->n, 1, sizeof *b->value);
+    b->other = kb_array(b->n, 1, sizeof *b->other);
+    return b->value != NULL && b->other != NULL ? 0 : -1;
+}
+
+void lc_bootstrap_close(struct lc_bootstrap *b)
+{
+    kb_free(b->value);
+    kb_free(b->other);
+    b->value = b->other = NULL;
+}
+
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -104,21 +119,24 @@ static double normal_quantile(double p)
 }
 
 /* Resampled estimates in value[0 .. n - 1]; which blocks are drawn depends on their number alone. A resample without
- * any weight counts as the estimate. */
-static void resample(const struct lc_series *s, size_t n, uint64_t seed, double *value)
+ * any weight counts as the estimate. False: it was told to end. */
+static bool resample(const struct lc_series *s, const struct lc_bootstrap *how, double *value)
 {
     const size_t m = s->n_blocks;
 
-    for (size_t b = 0; b < n; b++) {
+    for (size_t b = 0; b < how->n; b++) {
         double num = 0, den = 0;
+        if (how->is_over != NULL && how->is_over(how->arg))
+            return false;
         for (size_t i = 0; i < m; i++) {
-            const double u = kb_rng_uniform(seed, KB_STREAM_SIMULATION, (uint64_t)(b * m + i));
+            const double u = kb_rng_uniform(how->seed, KB_STREAM_SIMULATION, (uint64_t)(b * m + i));
             const size_t j = (size_t)(u * (double)m);
             num += s->block_num[j];
             den += s->block_den[j];
         }
         value[b] = den != 0 ? num / den : lc_series_estimate(s);
     }
+    return true;
 }
 
 /* Skewness of the blocks' influence over 6 sqrt(m): the acceleration of a mean, and of a ratio to first order. The
@@ -162,8 +180,8 @@ static void correct(double *value, size_t n, double v, double slack, double a, d
     out->upper = value_at(value, n, normal_cdf(high));
 }
 
-bool lc_series_bootstrap(const struct lc_series *a, const struct lc_series *b, double level, size_t n_resamples,
-                         uint64_t seed, struct lc_interval *out)
+bool lc_series_bootstrap(const struct lc_series *a, const struct lc_series *b, const struct lc_bootstrap *how,
+                         struct lc_interval *out)
 {
     const double v = lc_series_estimate(a), w = b != NULL ? lc_series_estimate(b) : 0;
     double accelerated;
@@ -171,15 +189,11 @@ bool lc_series_bootstrap(const struct lc_series *a, const struct lc_series *b, d
     if (a->n_blocks < 2 || isnan(v) || isnan(w) || (b != NULL && (a->n != b->n || a->per_block != b->per_block)) ||
         !acceleration(a, b, &accelerated))
         return false;
-    double *value = lc_alloc(n_resamples, sizeof *value), *other = lc_alloc(n_resamples, sizeof *other);
-    resample(a, n_resamples, seed, value);
-    if (b != NULL)
-        resample(b, n_resamples, seed, other);
-    for (size_t i = 0; i < n_resamples; i++)
-        value[i] -= other[i];
-    correct(value, n_resamples, v - w, TIE * (fabs(v) + fabs(w)), accelerated, level, out);
-    free(other);
-    free(value);
+    if (!resample(a, how, how->value) || (b != NULL && !resample(b, how, how->other)))
+        return false;
+    for (size_t i = 0; b != NULL && i < how->n; i++)
+        how->value[i] -= how->other[i];
+    correct(how->value, how->n, v - w, TIE * (fabs(v) + fabs(w)), accelerated, how->level, out);
     return true;
 }
 

@@ -22,7 +22,7 @@ struct lc_series {
     double *block_num, *block_den;        /* [LC_SERIES_BLOCKS] */
 };
 
-void lc_series_init(struct lc_series *s);
+int lc_series_init(struct lc_series *s); /* -1: no memory; close in either case */
 void lc_series_close(struct lc_series *s);
 void lc_series_add(struct lc_series *s, double num, double den);
 
@@ -34,15 +34,29 @@ struct lc_interval {
     double lower, upper;
 };
 
-/* Bias-corrected and accelerated bootstrap [BE], two-sided at `level`: n_resamples draws of as many blocks as
+/* What bootstraps draw, and their memory. */
+struct lc_bootstrap {
+    double level;
+    size_t n; /* resamples */
+    uint64_t seed;
+    double *value, *other;      /* [n] */
+    bool (*is_over)(void *arg); /* asked while it draws; true ends it. NULL: nobody */
+    void *arg;
+};
+
+/* With `value` and `other`, from level, n, seed and is_over: 0, or -1 without memory. Close in either case. */
+int lc_bootstrap_init(struct lc_bootstrap *b);
+void lc_bootstrap_close(struct lc_bootstrap *b);
+
+/* Bias-corrected and accelerated bootstrap [BE], two-sided at the level: n draws of as many blocks as
  * there are, block j of resample b at place i being floor(U m), U = kb_rng_uniform(seed, KB_STREAM_SIMULATION, b m +
  * i). z0 from the share of resamples below the estimate (ties half), the acceleration from the residuals' skewness over
- * blocks. False when nothing varies: then a bootstrap cannot know. O(n_resamples blocks).
+ * blocks. False when nothing varies: then a bootstrap cannot know. O(n blocks).
  *
  * With b (NULL: none) of the difference a - b of two series over the same events: one resample draws the same blocks of
  * both, so that what they share cancels. False also where they are not over the same blocks. */
-bool lc_series_bootstrap(const struct lc_series *a, const struct lc_series *b, double level, size_t n_resamples,
-                         uint64_t seed, struct lc_interval *out);
+bool lc_series_bootstrap(const struct lc_series *a, const struct lc_series *b, const struct lc_bootstrap *how,
+                         struct lc_interval *out);
 
 /* Blocks from..to - 1 as a series to estimate and to bootstrap (sums of products are not kept); borrows the blocks. */
 struct lc_series lc_series_part(const struct lc_series *s, size_t from, size_t to);

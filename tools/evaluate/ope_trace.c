@@ -2,26 +2,32 @@
 #include "evaluate/ope_trace.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
 
 #define PER_DECADE 4
 #define FIRST_EXPONENT (-5)
 
 void lc_trace_close(struct lc_trace *t)
 {
-    free(t->arm);
+    kb_free(t->arm);
     *t = (struct lc_trace){0};
 }
 
-static struct lc_trace_arm *arm_at(struct lc_trace *t, uint32_t arm)
+int lc_trace_reserve(struct lc_trace *t, size_t n)
 {
-    t->arm = lc_room(t->arm, &t->cap, (size_t)arm + 1, sizeof *t->arm);
-    return &t->arm[arm];
+    const size_t before = t->cap;
+
+    if (kb_grow((void **)&t->arm, &t->cap, n, 16, sizeof *t->arm) != 0)
+        return -1;
+    memset(t->arm + before, 0, (t->cap - before) * sizeof *t->arm);
+    return 0;
 }
 
 void lc_trace_shown(struct lc_trace *t, uint32_t arm)
 {
-    arm_at(t, arm)->shown++;
+    t->arm[arm].shown++;
 }
 
 /* Parts differ by one block at most. */
@@ -54,23 +60,23 @@ static void count_weight(struct lc_trace *t, double weight)
     t->mass[bin] += weight;
 }
 
-void lc_trace_event(struct lc_trace *t, const struct lc_logged *ev, const double *pi, double weight, size_t k)
+void lc_trace_event(struct lc_trace *t, const struct ld_logged *ev, const double *pi, double weight, size_t k)
 {
     if (t->n_begun < t->n_parts && k == t->from[t->n_begun])
         t->at_ms[t->n_begun++] = ev->at_ms;
     count_weight(t, weight);
     for (size_t i = 0; i < ev->n; i++)
         if (pi[i] > 0)
-            arm_at(t, ev->arm[i])->target += pi[i];
+            t->arm[ev->arm[i]].target += pi[i];
 }
 
-void lc_trace_points(const struct lc_trace *t, const struct lc_series *s, double level, size_t n_resamples,
-                     uint64_t seed, struct lc_trace_point *out)
+void lc_trace_points(const struct lc_trace *t, const struct lc_series *s, const struct lc_bootstrap *how,
+                     struct lc_trace_point *out)
 {
     for (size_t i = 0; i < t->n_parts; i++) {
         const struct lc_series part = lc_series_part(s, t->block[i], t->block[i + 1]);
 
         out[i] = (struct lc_trace_point){.value = lc_series_estimate(&part)};
-        out[i].is_bounded = lc_series_bootstrap(&part, NULL, level, n_resamples, seed, &out[i].interval);
+        out[i].is_bounded = lc_series_bootstrap(&part, NULL, how, &out[i].interval);
     }
 }

@@ -8,7 +8,7 @@
 #ifndef LC_OPE_TRACE_H
 #define LC_OPE_TRACE_H
 
-#include "evaluate/log_reader.h"
+#include "evaluate/decisions.h"
 #include "evaluate/ope_series.h"
 
 #define LC_TRACE_PARTS 20u
@@ -38,17 +38,19 @@ struct lc_trace_point {
 };
 
 void lc_trace_close(struct lc_trace *t);
+/* Room for arms below n, which the functions below need: 0, or -1 without memory. */
+int lc_trace_reserve(struct lc_trace *t, size_t n);
 void lc_trace_shown(struct lc_trace *t, uint32_t arm);
 void lc_trace_plan(struct lc_trace *t, size_t n); /* n: events to come */
 
 /* Event k from 0 with the target's probabilities pi [ev->n] and its weight. */
-void lc_trace_event(struct lc_trace *t, const struct lc_logged *ev, const double *pi, double weight, size_t k);
+void lc_trace_event(struct lc_trace *t, const struct ld_logged *ev, const double *pi, double weight, size_t k);
 
 /* Lower edge of a bin, LC_TRACE_BINS included. */
 double lc_trace_edge(size_t bin);
 
 /* One point for each part of a series that had all the events. Costs a bootstrap of the series. */
-void lc_trace_points(const struct lc_trace *t, const struct lc_series *s, double level, size_t n_resamples,
-                     uint64_t seed, struct lc_trace_point *out);
+void lc_trace_points(const struct lc_trace *t, const struct lc_series *s, const struct lc_bootstrap *how,
+                     struct lc_trace_point *out);
 
 #endif

@@ -24,21 +24,10 @@ static const double MEAN[N_KINDS][N_ARMS] = {{0.1, 0.3, 0.5, 0.7}, {0.6, 0.4, 0.
 static const double LOGGING[N_KINDS][N_ARMS] = {{0.55, 0.3, 0.1, 0.05}, {0.1, 0.2, 0.3, 0.4}, {0.25, 0.25, 0.25, 0.25}};
 static const double TARGET[N_KINDS][N_ARMS] = {{0.1, 0.1, 0.3, 0.5}, {0.5, 0.3, 0.1, 0.1}, {0.1, 0.1, 0.7, 0.1}};
 
-/* --- a format that reads nothing ---------------------------------------------------------------------------- */
+/* --- a source that reads nothing ---------------------------------------------------------------------------- */
 
 static uint64_t run_key;
 static bool is_lying; /* the log tells equal propensities, which they were not */
-static size_t next_event;
-
-static int sim_open(struct lc_log *log)
-{
-    static const char *const arms[N_ARMS] = {"a", "b", "c", "d"};
-
-    for (size_t i = 0; i < N_ARMS; i++)
-        lc_log_offer(log, lc_log_arm(log, arms[i]), true);
-    next_event = 0;
-    return 0;
-}
 
 static size_t draw(const double *share, double u)
 {
@@ -54,24 +43,24 @@ static double chance(size_t k, size_t which)
     return kb_rng_uniform(run_key, KB_STREAM_FEATURES, 3 * k + which);
 }
 
-static int sim_next(struct lc_log *log, struct lc_logged *ev)
+static int simulate(struct ld_decisions *log, const struct ld_decisions_pass *pass)
 {
-    const size_t k = next_event++;
+    static const char *const arms[N_ARMS] = {"a", "b", "c", "d"};
 
-    if (k == N_EVENTS)
-        return 0;
-    ev->stratum = (uint32_t)(chance(k, 0) * N_KINDS);
-    const size_t arm = draw(LOGGING[ev->stratum], chance(k, 1));
-    ev->user = "u";
-    ev->propensity = is_lying ? 1.0 / N_ARMS : LOGGING[ev->stratum][arm];
-    ev->reward = chance(k, 2) < MEAN[ev->stratum][arm] ? 1 : 0;
-    lc_log_candidates(log, (uint32_t)arm, ev);
-    return 1;
-}
+    ld_decisions_begin(log);
+    for (size_t i = 0; i < N_ARMS; i++)
+        ld_decisions_offer(log, ld_decisions_arm(log, arms[i]), true);
+    for (size_t k = 0; k < N_EVENTS; k++) {
+        struct ld_logged ev = {.user = "u", .stratum = (uint32_t)(chance(k, 0) * N_KINDS)};
+        const size_t arm = draw(LOGGING[ev.stratum], chance(k, 1));
 
-static void sim_close(struct lc_log *log)
-{
-    (void)log;
+        ev.propensity = is_lying ? 1.0 / N_ARMS : LOGGING[ev.stratum][arm];
+        ev.reward = chance(k, 2) < MEAN[ev.stratum][arm] ? 1 : 0;
+        ld_decisions_candidates(log, (uint32_t)arm, &ev);
+        if (ld_decisions_judge(log, &ev, 1) != 1 || pass->decision(pass->arg, &ev) != 0)
+            return -1;
+    }
+    return 0;
 }
 
 /* --- policies ------------------------------------------------------------------------------------------------ */
@@ -84,15 +73,15 @@ struct known {
 };
 
 /* The value of the propensities at this event, whoever the visitor is: E over kinds where they do not see the kind. */
-static void book(struct known *p, const struct lc_logged *ev, const double *pi)
+static void book(struct known *p, const struct ld_logged *ev, const double *pi)
 {
     p->n++;
     for (size_t a = 0; a < N_ARMS; a++)
         p->truth += pi[a] * MEAN[ev->stratum][a];
 }
 
-static int known_propensities(struct lc_policy *base, const struct lc_log *log, const struct lc_logged *ev,
-                              const double **out, char *why)
+static int known_propensities(struct lc_policy *base, const struct ld_decisions *log, const struct ld_logged *ev,
+                              const double **out, struct ld_message *why)
 {
     struct known *p = (struct known *)base;
     int rc = 0;
@@ -106,7 +95,8 @@ static int known_propensities(struct lc_policy *base, const struct lc_log *log, 
     return rc;
 }
 
-static int known_learn(struct lc_policy *base, const struct lc_log *log, const struct lc_logged *ev, char *why)
+static int known_learn(struct lc_policy *base, const struct ld_decisions *log, const struct ld_logged *ev,
+                       struct ld_message *why)
 {
     struct known *p = (struct known *)base;
 
@@ -147,7 +137,6 @@ static void judge_run(const struct lc_ope_result *r, double truth, struct score 
 
 static void one_run(uint64_t run, bool learns, struct score *s)
 {
-    static const struct lc_log_reader_ops sim = {"simulation", sim_open, sim_next, sim_close, 0};
     const struct lc_ope_options o = {.is_wanted = {true, true, true, true, true},
                                      .level = 0.95,
                                      .n_resamples = 300,
@@ -157,21 +146,22 @@ static void one_run(uint64_t run, bool learns, struct score *s)
                                      .reward_lo = (double)NAN,
                                      .reward_hi = (double)NAN};
     struct known policy = {.base.ops = learns ? &learning_ops : &still_ops};
-    struct lc_log_options log_options = {.path = "/dev/null", .default_reward = (double)NAN};
+    const struct ld_decisions_options options = {.default_reward = (double)NAN};
     struct lc_ope_result r;
     struct kb_spec spec;
-    struct lc_log log;
-    char why[LC_WHY] = "";
+    struct ld_decisions log;
+    struct ld_message why = {""};
 
     run_key = 1000 + run;
     ck_assert_int_eq(kb_spec_preset(&spec, "ucb", 0, 0), KB_OK);
     if (learns)
-        policy.inner = lc_policy_learning(&spec, NULL, why);
-    ck_assert_int_eq(lc_log_open(&log, &sim, &log_options), 0);
-    ck_assert_msg(lc_ope_evaluate(&log, &policy.base, &o, &r, why) == 0, "%s", why);
+        policy.inner = lc_policy_learning(&spec, NULL, &why);
+    ck_assert_int_eq(ld_decisions_init(&log, &options), 0);
+    log.pass = simulate;
+    ck_assert_msg(lc_ope_evaluate(&log, &policy.base, &o, &r, &why) == 0, "%s", why.text);
     judge_run(&r, learns ? policy.truth / (double)policy.n : still_truth(), s);
     lc_ope_close(&r);
-    lc_log_close(&log);
+    ld_decisions_close(&log);
     lc_policy_free(policy.inner);
 }
 

@@ -1,14 +1,28 @@
 /* A report as one page that needs nothing else: its JSON, and a script (page.js) that draws it. The page's policy lets
  * no other script run and nothing be loaded. What comes out of files stands in the JSON alone, where no byte can end
  * it. */
+#include <stdlib.h>
 #include <string.h>
 
-#include "common/text.h"
 #include "evaluate/fingerprint.h"
-#include "evaluate/ope_report.h"
+#include "evaluate/report.h"
 
 /* page.css and page.js (tools/embed.sh). */
 extern const char ld_embed_page_css[], ld_embed_page_js[];
+
+void lc_report_text(const struct lc_report *r, struct lc_text *t)
+{
+    struct ld_text json;
+    size_t n = 0;
+
+    ld_text_init(&json);
+    lc_report_json(r, &json);
+    char *text = ld_text_take(&json, &n);
+    if (text == NULL)
+        lc_out_of_memory(1, n);
+    lc_text_put(t, text, n);
+    free(text);
+}
 
 void lc_report_page(const struct lc_report *r, struct lc_text *t)
 {
@@ -16,7 +30,7 @@ void lc_report_page(const struct lc_report *r, struct lc_text *t)
     char digest[LC_DIGEST_BYTES];
 
     lc_digest(ld_embed_page_js, digest);
-    lc_report_json(r, &json);
+    lc_report_text(r, &json);
     lc_text_printf(t,
                    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "

@@ -11,7 +11,7 @@
 #include "common/csv.h"
 #include "common/network.h"
 #include "base/hash_key.h"
-#include "evaluate/ope_policy.h"
+#include "evaluate/policy_table.h"
 
 #define SUM_TOLERANCE 1e-3
 
@@ -76,16 +76,14 @@ static void scale(struct table *t)
             t->stratum[i].share[k] /= t->stratum[i].sum;
 }
 
-static int table_propensities(struct lc_policy *p, const struct lc_log *log, const struct lc_logged *ev,
-                              const double **out, char *why)
+static int table_propensities(struct lc_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+                              const double **out, struct ld_message *why)
 {
     struct table *t = (struct table *)p;
     const struct stratum *s = find_stratum(t, ev->stratum, false);
 
-    if (s == NULL) {
-        snprintf(why, LC_WHY, "the policy's distribution has no position %u", ev->stratum);
-        return -1;
-    }
+    if (s == NULL)
+        return ld_fail(why, "the policy's distribution has no position %u", ev->stratum);
     if (t->n_number < log->arms.n)
         t->number = lc_regrow(t->number, log->arms.n, sizeof *t->number);
     for (; t->n_number < log->arms.n; t->n_number++)
@@ -157,7 +155,7 @@ static int read_table(struct table *t, struct lc_csv *csv)
     return rc == 0 && t->n == 0 ? lc_csv_fail(csv, "no row") : rc;
 }
 
-struct lc_policy *lc_policy_from_file(const char *path, char *why)
+struct lc_policy *lc_policy_from_file(const char *path, struct ld_message *why)
 {
     struct table *t = new_table();
     struct lc_csv csv;
@@ -168,7 +166,7 @@ struct lc_policy *lc_policy_from_file(const char *path, char *why)
     if (rc == 0)
         scale(t);
     else
-        memcpy(why, csv.why, LC_WHY);
+        (void)ld_fail(why, "%s", csv.why);
     lc_csv_close(&csv);
     if (rc == 0)
         return &t->base;
@@ -178,23 +176,22 @@ struct lc_policy *lc_policy_from_file(const char *path, char *why)
 
 /* --- from another log --------------------------------------------------------------------------------- */
 
-struct lc_policy *lc_policy_from_log(const struct lc_log_reader_ops *format, const struct lc_log_options *o, char *why)
+struct lc_policy *lc_policy_from_log(const struct lc_log_reader_ops *format, const struct lc_log_options *o,
+                                     struct ld_message *why)
 {
     struct table *t = new_table();
     struct lc_log log;
-    struct lc_logged ev;
+    struct ld_logged ev;
     int rc = lc_log_open(&log, format, o);
 
     while (rc == 0 && (rc = lc_log_next(&log, &ev)) == 1) {
-        add(t, ev.stratum, kb_ids_str(&log.arms, ev.arm[ev.chosen]), 1);
+        add(t, ev.stratum, kb_ids_str(&log.base.arms, ev.arm[ev.chosen]), 1);
         rc = 0;
     }
-    if (rc == 0 && t->n == 0) {
-        snprintf(log.why, sizeof log.why, "%.160s: no decision to take frequencies from", o->path);
-        rc = -1;
-    }
+    if (rc == 0 && t->n == 0)
+        rc = ld_fail(&log.base.why, "%.160s: no decision to take frequencies from", o->path);
     if (rc != 0)
-        memcpy(why, log.why, LC_WHY);
+        *why = log.base.why;
     scale(t);
     lc_log_close(&log);
     if (rc == 0)
