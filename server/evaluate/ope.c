@@ -20,11 +20,11 @@
 #define MEAN_ARM_PRESET "ucb"
 #define LOOK_AT_BYTES 256u /* decisions between two looks at the models' size */
 
-const char *lc_ope_name(int kind)
+const char *ld_ope_name(int kind)
 {
-    static const char *const names[LC_OPE_N] = {"replay", "ips", "snips", "clipped_ips", "dr"};
+    static const char *const names[LD_OPE_N] = {"replay", "ips", "snips", "clipped_ips", "dr"};
 
-    return kind >= 0 && kind < LC_OPE_N ? names[kind] : NULL;
+    return kind >= 0 && kind < LD_OPE_N ? names[kind] : NULL;
 }
 
 static double seconds(void)
@@ -43,7 +43,7 @@ static int no_memory(struct ld_message *why)
 }
 
 /* A whole pass over the log. 0, or -1 with why. */
-static int pass_over(struct lc_ope_run *u, const struct ld_decisions_pass *pass)
+static int pass_over(struct ld_ope_run *u, const struct ld_decisions_pass *pass)
 {
     u->why->text[0] = '\0';
     const int rc = u->log->pass(u->log, pass);
@@ -54,7 +54,7 @@ static int pass_over(struct lc_ope_run *u, const struct ld_decisions_pass *pass)
 }
 
 /* Before each decision. */
-static int go_on(struct lc_ope_run *u)
+static int go_on(struct ld_ope_run *u)
 {
     return u->o->is_over != NULL && u->o->is_over(u->o->arg) ? ld_fail(u->why, "%s", kb_strerror((int)KB_ECANCELLED))
                                                              : 0;
@@ -62,16 +62,16 @@ static int go_on(struct lc_ope_run *u)
 
 static int look(void *arg, const struct ld_logged *ev)
 {
-    struct lc_ope_run *u = arg;
-    struct lc_ope_result *r = u->r;
+    struct ld_ope_run *u = arg;
+    struct ld_ope_result *r = u->r;
 
     if (go_on(u) != 0)
         return -1;
-    if (lc_trace_reserve(&r->trace, u->log->arms.n) != 0)
+    if (ld_ope_trace_reserve(&r->trace, u->log->arms.n) != 0)
         return no_memory(u->why);
     r->n++;
-    lc_trace_shown(&r->trace, ev->arm[ev->chosen]);
-    lc_series_add(&r->rewards, ev->reward, 1);
+    ld_ope_trace_shown(&r->trace, ev->arm[ev->chosen]);
+    ld_ope_series_add(&r->rewards, ev->reward, 1);
     u->reward_min = fmin(u->reward_min, ev->reward);
     u->reward_max = fmax(u->reward_max, ev->reward);
     if (isnan(ev->propensity)) {
@@ -80,22 +80,22 @@ static int look(void *arg, const struct ld_logged *ev)
     }
     r->min_propensity = fmin(r->min_propensity, ev->propensity);
     r->max_propensity = fmax(r->max_propensity, ev->propensity);
-    lc_digits_add(&u->digits, ev->propensity);
+    ld_ope_digits_add(&u->digits, ev->propensity);
     u->is_random = u->is_random || ev->propensity < ONE;
     return 0;
 }
 
 /* What rewards can be: as the caller knows it, else 0 to 1 where that holds all of them, else what was seen and 0. */
-static void settle_range(struct lc_ope_run *u)
+static void settle_range(struct ld_ope_run *u)
 {
     const bool is_unit = u->reward_min >= 0 && u->reward_max <= 1;
-    struct lc_ope_result *r = u->r;
+    struct ld_ope_result *r = u->r;
 
     r->reward_lo = !isnan(u->o->reward_lo) ? u->o->reward_lo : is_unit ? 0 : fmin(u->reward_min, 0);
     r->reward_hi = !isnan(u->o->reward_hi) ? u->o->reward_hi : is_unit ? 1 : fmax(u->reward_max, 0);
 }
 
-static int survey(struct lc_ope_run *u)
+static int survey(struct ld_ope_run *u)
 {
     const struct ld_decisions_pass pass = {.decision = look, .arg = u};
 
@@ -105,14 +105,14 @@ static int survey(struct lc_ope_run *u)
         return -1;
     u->r->n_arms = u->log->arms.n;
     if (u->r->n > 0)
-        lc_trace_plan(&u->r->trace, u->r->n);
+        ld_ope_trace_plan(&u->r->trace, u->r->n);
     settle_range(u);
     return 0;
 }
 
 static int accept_all(void *arg, const struct ld_logged *ev)
 {
-    struct lc_ope_run *u = arg;
+    struct ld_ope_run *u = arg;
     const double *pi;
 
     if (go_on(u) != 0 || u->policy->ops->propensities(u->policy, u->log, ev, &pi, u->why) != 0)
@@ -124,13 +124,13 @@ static int accept_all(void *arg, const struct ld_logged *ev)
 
 /* c of a policy that never learns: the least p / pi of the log as it is, known only after a pass with all arms. That of
  * one that learns is min p, since pi may come to 1. */
-static int find_acceptance(struct lc_ope_run *u)
+static int find_acceptance(struct ld_ope_run *u)
 {
     const struct ld_decisions_pass pass = {.decision = accept_all, .arg = u};
-    struct lc_ope_result *r = u->r;
+    struct ld_ope_result *r = u->r;
 
     r->acceptance = fmin(r->min_propensity, 1);
-    if (u->policy->ops->learn != NULL || u->policy->is_logging || !u->o->is_wanted[LC_OPE_REPLAY])
+    if (u->policy->ops->learn != NULL || u->policy->is_logging || !u->o->is_wanted[LD_OPE_REPLAY])
         return 0;
     r->acceptance = (double)INFINITY;
     return pass_over(u, &pass);
@@ -140,9 +140,9 @@ static int find_acceptance(struct lc_ope_run *u)
 
 /* Mass of the target on arms that the log cannot tell of: never shown where only shown arms are known, or of logged
  * probability 0; and what a distribution gives to arms that are no candidates. */
-static double unsupported(const struct lc_ope_run *u, const struct ld_logged *ev, const double *pi)
+static double unsupported(const struct ld_ope_run *u, const struct ld_logged *ev, const double *pi)
 {
-    const struct lc_trace *t = &u->r->trace;
+    const struct ld_ope_trace *t = &u->r->trace;
     double lost = 0, sum = 0;
 
     for (size_t i = 0; i < ev->n; i++) {
@@ -155,7 +155,7 @@ static double unsupported(const struct lc_ope_run *u, const struct ld_logged *ev
 }
 
 /* The direct part sum pi q and q of the arm shown; arms of no mass are not predicted. -1 with why. */
-static int predict(struct lc_ope_run *u, const struct ld_logged *ev, const double *pi, double *direct, double *q)
+static int predict(struct ld_ope_run *u, const struct ld_logged *ev, const double *pi, double *direct, double *q)
 {
     size_t n = 0;
 
@@ -165,7 +165,7 @@ static int predict(struct lc_ope_run *u, const struct ld_logged *ev, const doubl
     for (size_t i = 0; i < ev->n; i++)
         if (pi[i] > 0 || i == ev->chosen)
             u->which[n++] = i;
-    if (lc_policy_predict(u->model, u->log, ev, u->which, n, u->mean, u->why) != 0)
+    if (ld_ope_policy_predict(u->model, u->log, ev, u->which, n, u->mean, u->why) != 0)
         return -1;
     *direct = 0;
     for (size_t i = 0; i < n; i++) {
@@ -178,36 +178,36 @@ static int predict(struct lc_ope_run *u, const struct ld_logged *ev, const doubl
 
 /* dr's term, and the model learns the event behind it. On the log's own policy all that is known of pi is the arm
  * shown, and the term is the reward. */
-static int add_robust(struct lc_ope_run *u, const struct ld_logged *ev, const double *pi, double w)
+static int add_robust(struct ld_ope_run *u, const struct ld_logged *ev, const double *pi, double w)
 {
     double direct = 0, q = 0;
 
     if (u->policy->is_logging) {
-        lc_series_add(&u->r->series[LC_OPE_DR], ev->reward, 1);
+        ld_ope_series_add(&u->r->series[LD_OPE_DR], ev->reward, 1);
         return 0;
     }
     if (u->model == NULL)
         return 0;
     if (predict(u, ev, pi, &direct, &q) != 0)
         return -1;
-    lc_series_add(&u->r->series[LC_OPE_DR], direct + w * (ev->reward - q), 1);
+    ld_ope_series_add(&u->r->series[LD_OPE_DR], direct + w * (ev->reward - q), 1);
     return u->model->ops->learn(u->model, u->log, ev, u->why);
 }
 
-static void add_weighted(struct lc_ope_run *u, double w, double reward)
+static void add_weighted(struct ld_ope_run *u, double w, double reward)
 {
-    struct lc_ope_result *r = u->r;
+    struct ld_ope_result *r = u->r;
 
-    lc_series_add(&u->weights, w, 1);
-    lc_series_add(&u->clipped, fmin(w, u->o->clip), 1);
-    lc_series_add(&u->r->series[LC_OPE_IPS], w * reward, 1);
-    lc_series_add(&u->r->series[LC_OPE_SNIPS], w * reward, w);
-    lc_series_add(&u->r->series[LC_OPE_CLIPPED], fmin(w, u->o->clip) * reward, 1);
+    ld_ope_series_add(&u->weights, w, 1);
+    ld_ope_series_add(&u->clipped, fmin(w, u->o->clip), 1);
+    ld_ope_series_add(&u->r->series[LD_OPE_IPS], w * reward, 1);
+    ld_ope_series_add(&u->r->series[LD_OPE_SNIPS], w * reward, w);
+    ld_ope_series_add(&u->r->series[LD_OPE_CLIPPED], fmin(w, u->o->clip) * reward, 1);
     r->max_weight = fmax(r->max_weight, w);
     r->n_clipped += w > u->o->clip ? 1 : 0;
 }
 
-static int judge_event(struct lc_ope_run *u, const struct ld_logged *ev, uint64_t k)
+static int judge_event(struct ld_ope_run *u, const struct ld_logged *ev, uint64_t k)
 {
     const double *pi;
 
@@ -217,13 +217,13 @@ static int judge_event(struct lc_ope_run *u, const struct ld_logged *ev, uint64_
     const double c = u->policy->is_logging ? 1 : u->r->acceptance;
     const bool is_accepted = kb_rng_uniform(u->o->seed, KB_STREAM_ARM, k) < c * w * (1 + 1e-12);
 
-    if (lc_trace_reserve(&u->r->trace, u->log->arms.n) != 0)
+    if (ld_ope_trace_reserve(&u->r->trace, u->log->arms.n) != 0)
         return no_memory(u->why);
     u->unsupported += u->policy->is_logging ? 0 : unsupported(u, ev, pi);
-    u->rounding += u->policy->is_logging ? 0 : w * lc_digits_error(&u->digits, ev->propensity);
+    u->rounding += u->policy->is_logging ? 0 : w * ld_ope_digits_error(&u->digits, ev->propensity);
     add_weighted(u, w, ev->reward);
-    lc_trace_event(&u->r->trace, ev, pi, w, k);
-    lc_series_add(&u->r->series[LC_OPE_REPLAY], is_accepted ? ev->reward : 0, is_accepted ? 1 : 0);
+    ld_ope_trace_event(&u->r->trace, ev, pi, w, k);
+    ld_ope_series_add(&u->r->series[LD_OPE_REPLAY], is_accepted ? ev->reward : 0, is_accepted ? 1 : 0);
     if (add_robust(u, ev, pi, w) != 0)
         return -1;
     if (!is_accepted)
@@ -235,25 +235,25 @@ static int judge_event(struct lc_ope_run *u, const struct ld_logged *ev, uint64_
 /* The log's own graph counts where no other was given. */
 static int take_graph(void *arg, const struct kb_event *ev, struct ld_message *why)
 {
-    struct lc_ope_run *u = arg;
+    struct ld_ope_run *u = arg;
     const int rc = u->policy->ops->graph != NULL ? u->policy->ops->graph(u->policy, ev, why) : 0;
 
     return rc == 0 && u->model != NULL ? u->model->ops->graph(u->model, ev, why) : rc;
 }
 
 /* Now and then: what learns grows. */
-static int check_bytes(struct lc_ope_run *u)
+static int check_bytes(struct ld_ope_run *u)
 {
     if (u->o->max_bytes == 0 || u->k % LOOK_AT_BYTES != 0)
         return 0;
-    if (lc_policy_bytes(u->policy) + (u->model != NULL ? lc_policy_bytes(u->model) : 0) <= u->o->max_bytes)
+    if (ld_ope_policy_bytes(u->policy) + (u->model != NULL ? ld_ope_policy_bytes(u->model) : 0) <= u->o->max_bytes)
         return 0;
-    return ld_fail(u->why, LC_OPE_TOO_LARGE, u->o->max_bytes);
+    return ld_fail(u->why, LD_OPE_TOO_LARGE, u->o->max_bytes);
 }
 
 static int judge_next(void *arg, const struct ld_logged *ev)
 {
-    struct lc_ope_run *u = arg;
+    struct ld_ope_run *u = arg;
     struct ld_message why = {""};
 
     if (go_on(u) != 0 || check_bytes(u) != 0)
@@ -264,7 +264,7 @@ static int judge_next(void *arg, const struct ld_logged *ev)
     return ld_fail(u->why, "%s %zu: %s", u->log->title != NULL ? "line" : "event", ev->line, why.text);
 }
 
-static int judge(struct lc_ope_run *u)
+static int judge(struct ld_ope_run *u)
 {
     const struct ld_decisions_pass pass = {
         .decision = judge_next, .graph = u->o->graph == NULL ? take_graph : NULL, .arg = u};
@@ -274,17 +274,17 @@ static int judge(struct lc_ope_run *u)
 
 /* --- passes ------------------------------------------------------------------------------------------- */
 
-static void show_model(struct lc_ope_run *u, struct lc_policy *model)
+static void show_model(struct ld_ope_run *u, struct ld_ope_policy *model)
 {
     if (u->o->show_model != NULL)
         u->o->show_model(u->o->arg, model);
 }
 
-static int open_model(struct lc_ope_run *u)
+static int open_model(struct ld_ope_run *u)
 {
     struct kb_spec spec;
 
-    if (u->policy->is_logging || !u->o->is_wanted[LC_OPE_DR])
+    if (u->policy->is_logging || !u->o->is_wanted[LD_OPE_DR])
         return 0;
     if (u->o->model != NULL)
         spec = *u->o->model;
@@ -297,7 +297,7 @@ static int open_model(struct lc_ope_run *u)
     spec.conf.type = KB_CONF_FIXED;
     spec.conf.score = KB_SCORE_UPPER;
     spec.conf.is_mixture = false;
-    u->model = lc_policy_learning(&spec, u->o->model != NULL ? u->o->graph : NULL, u->why);
+    u->model = ld_ope_policy_learning(&spec, u->o->model != NULL ? u->o->graph : NULL, u->why);
     show_model(u, u->model);
     return u->model != NULL ? 0 : -1;
 }
@@ -309,14 +309,14 @@ static int pass_by(void *arg, const struct ld_logged *ev)
 }
 
 /* Where each arm was as likely as the others, their number has to be known before the first event. */
-static int count_arms(struct lc_ope_run *u)
+static int count_arms(struct ld_ope_run *u)
 {
     const struct ld_decisions_pass pass = {.decision = pass_by, .arg = u};
 
     return u->log->o.propensity == LD_DECISIONS_UNIFORM ? pass_over(u, &pass) : 0;
 }
 
-static int survey_whole(struct lc_ope_run *u)
+static int survey_whole(struct ld_ope_run *u)
 {
     if (count_arms(u) != 0 || survey(u) != 0)
         return -1;
@@ -326,80 +326,80 @@ static int survey_whole(struct lc_ope_run *u)
                    u->log->title != NULL ? u->log->title : "the log");
 }
 
-static int evaluate(struct lc_ope_run *u)
+static int evaluate(struct ld_ope_run *u)
 {
-    struct lc_ope_result *r = u->r;
-    char reason[LC_OPE_WHY];
+    struct ld_ope_result *r = u->r;
+    char reason[LD_OPE_WHY];
     double start = seconds();
 
     if (survey_whole(u) != 0)
         return -1;
-    lc_ope_refuse(u, false, reason);
+    ld_ope_refuse(u, false, reason);
     if (reason[0] == '\0' && (find_acceptance(u) != 0 || open_model(u) != 0))
         return -1;
-    r->seconds[LC_OPE_SURVEY] = seconds() - start;
+    r->seconds[LD_OPE_SURVEY] = seconds() - start;
     start = seconds();
     if (reason[0] == '\0' && judge(u) != 0)
         return -1;
-    r->seconds[LC_OPE_JUDGE] = seconds() - start;
+    r->seconds[LD_OPE_JUDGE] = seconds() - start;
     start = seconds();
     if (reason[0] == '\0') {
-        lc_ope_sum_up(u);
-        lc_ope_refuse(u, true, reason);
+        ld_ope_sum_up(u);
+        ld_ope_refuse(u, true, reason);
     }
-    for (int i = 0; i < LC_OPE_N; i++) {
-        memcpy(r->estimate[i].refused, reason, LC_OPE_WHY);
-        lc_ope_conclude(u, i, &r->estimate[i]);
+    for (int i = 0; i < LD_OPE_N; i++) {
+        memcpy(r->estimate[i].refused, reason, LD_OPE_WHY);
+        ld_ope_conclude(u, i, &r->estimate[i]);
     }
-    lc_ope_conclude_logged(u);
-    r->seconds[LC_OPE_INTERVALS] = seconds() - start;
+    ld_ope_conclude_logged(u);
+    r->seconds[LD_OPE_INTERVALS] = seconds() - start;
     return 0;
 }
 
-static int begin(struct lc_ope_run *u)
+static int begin(struct ld_ope_run *u)
 {
-    int rc = lc_bootstrap_init(&u->bootstrap);
+    int rc = ld_ope_bootstrap_init(&u->bootstrap);
 
-    for (int i = 0; i < LC_OPE_N; i++)
-        rc |= lc_series_init(&u->r->series[i]);
-    rc |= lc_series_init(&u->r->rewards);
-    rc |= lc_series_init(&u->weights);
-    rc |= lc_series_init(&u->clipped);
+    for (int i = 0; i < LD_OPE_N; i++)
+        rc |= ld_ope_series_init(&u->r->series[i]);
+    rc |= ld_ope_series_init(&u->r->rewards);
+    rc |= ld_ope_series_init(&u->weights);
+    rc |= ld_ope_series_init(&u->clipped);
     return rc == 0 ? 0 : no_memory(u->why);
 }
 
-int lc_ope_evaluate(struct ld_decisions *log, struct lc_policy *policy, const struct lc_ope_options *o,
-                    struct lc_ope_result *out, struct ld_message *why)
+int ld_ope_evaluate(struct ld_decisions *log, struct ld_ope_policy *policy, const struct ld_ope_options *o,
+                    struct ld_ope_result *out, struct ld_message *why)
 {
-    struct lc_ope_run u = {.log = log, .policy = policy, .o = o, .r = out, .why = why};
+    struct ld_ope_run u = {.log = log, .policy = policy, .o = o, .r = out, .why = why};
 
-    *out = (struct lc_ope_result){.ess = (double)NAN, .mean_weight = (double)NAN, .unsupported = (double)NAN};
-    u.bootstrap = lc_ope_bootstrap(o);
+    *out = (struct ld_ope_result){.ess = (double)NAN, .mean_weight = (double)NAN, .unsupported = (double)NAN};
+    u.bootstrap = ld_ope_bootstrap(o);
     int rc = begin(&u);
     if (rc == 0)
         rc = evaluate(&u);
     if (rc == 0)
         rc = go_on(&u);
-    lc_bootstrap_close(&u.bootstrap);
-    lc_series_close(&u.weights);
-    lc_series_close(&u.clipped);
+    ld_ope_bootstrap_close(&u.bootstrap);
+    ld_ope_series_close(&u.weights);
+    ld_ope_series_close(&u.clipped);
     show_model(&u, NULL);
-    lc_policy_free(u.model);
+    ld_ope_policy_free(u.model);
     kb_free(u.which);
     kb_free(u.mean);
     return rc;
 }
 
-struct lc_bootstrap lc_ope_bootstrap(const struct lc_ope_options *o)
+struct ld_ope_bootstrap ld_ope_bootstrap(const struct ld_ope_options *o)
 {
-    return (struct lc_bootstrap){
+    return (struct ld_ope_bootstrap){
         .level = o->level, .n = o->n_resamples, .seed = o->seed, .is_over = o->is_over, .arg = o->arg};
 }
 
-void lc_ope_close(struct lc_ope_result *r)
+void ld_ope_close(struct ld_ope_result *r)
 {
-    for (int i = 0; i < LC_OPE_N; i++)
-        lc_series_close(&r->series[i]);
-    lc_series_close(&r->rewards);
-    lc_trace_close(&r->trace);
+    for (int i = 0; i < LD_OPE_N; i++)
+        ld_ope_series_close(&r->series[i]);
+    ld_ope_series_close(&r->rewards);
+    ld_ope_trace_close(&r->trace);
 }

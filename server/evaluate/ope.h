@@ -13,26 +13,26 @@
  * [DELL, DR-ns with a constant c], and pi_k depends on events before k alone, so each term is unbiased
  * given the past. q_k is a model that has learned all events before k, whoever chose them (prequential): no term sees
  * its own reward or a later one, and no event is spared for a fold. */
-#ifndef LC_OPE_H
-#define LC_OPE_H
+#ifndef LD_OPE_H
+#define LD_OPE_H
 
 #include "evaluate/decisions.h"
 #include "evaluate/ope_policy.h"
 #include "evaluate/ope_series.h"
 #include "evaluate/ope_trace.h"
 
-#define LC_OPE_WHY 256
-#define LC_OPE_TOO_LARGE "the models of the evaluation take more than %zu bytes"
+#define LD_OPE_WHY 256
+#define LD_OPE_TOO_LARGE "the models of the evaluation take more than %zu bytes"
 
-enum lc_ope_kind { LC_OPE_REPLAY, LC_OPE_IPS, LC_OPE_SNIPS, LC_OPE_CLIPPED, LC_OPE_DR, LC_OPE_N };
+enum ld_ope_kind { LD_OPE_REPLAY, LD_OPE_IPS, LD_OPE_SNIPS, LD_OPE_CLIPPED, LD_OPE_DR, LD_OPE_N };
 
-const char *lc_ope_name(int kind); /* "replay", "ips", "snips", "clipped_ips", "dr"; NULL past the end */
+const char *ld_ope_name(int kind); /* "replay", "ips", "snips", "clipped_ips", "dr"; NULL past the end */
 
 /* What time goes into. */
-enum lc_ope_part { LC_OPE_SURVEY, LC_OPE_JUDGE, LC_OPE_INTERVALS, LC_OPE_PARTS };
+enum ld_ope_part { LD_OPE_SURVEY, LD_OPE_JUDGE, LD_OPE_INTERVALS, LD_OPE_PARTS };
 
-struct lc_ope_options {
-    bool is_wanted[LC_OPE_N];
+struct ld_ope_options {
+    bool is_wanted[LD_OPE_N];
     double level; /* of intervals, in (0, 1) */
     size_t n_resamples;
     uint64_t seed;                /* of the bootstrap and of what is accepted */
@@ -45,19 +45,19 @@ struct lc_ope_options {
     const struct kb_event *graph; /* of its users; NULL: that of the log */
     bool (*is_over)(void *arg);   /* asked at each decision and while intervals are drawn: true ends it. NULL: nobody */
     /* The model of q, which is there from now until it is NULL again: for who cancels (ope_policy.h). NULL: nobody */
-    void (*show_model)(void *arg, struct lc_policy *model);
+    void (*show_model)(void *arg, struct ld_ope_policy *model);
     void *arg;
     size_t max_bytes; /* of the models; 0: any */
 };
 
-struct lc_ope_estimate {
+struct ld_ope_estimate {
     double value, error; /* standard error */
-    struct lc_interval interval, bernstein;
+    struct ld_ope_interval interval, bernstein;
     bool is_bootstrap;        /* else `interval` is the other one */
-    char refused[LC_OPE_WHY]; /* why there is none; "": there is one */
+    char refused[LD_OPE_WHY]; /* why there is none; "": there is one */
 };
 
-struct lc_ope_result {
+struct ld_ope_result {
     size_t n, n_arms, n_missing; /* events, arms known, events without a propensity */
     size_t n_accepted, n_learned, n_clipped;
     double acceptance; /* c */
@@ -68,38 +68,38 @@ struct lc_ope_result {
     double min_propensity, max_propensity;
     double reward_lo, reward_hi, mean_reward;
     double min_ess;
-    struct lc_ope_estimate estimate[LC_OPE_N];
-    struct lc_ope_estimate logged; /* what the logging policy earned: the mean reward */
-    struct lc_series series[LC_OPE_N], rewards;
-    struct lc_trace trace;
-    double seconds[LC_OPE_PARTS]; /* of CPU, by this thread */
+    struct ld_ope_estimate estimate[LD_OPE_N];
+    struct ld_ope_estimate logged; /* what the logging policy earned: the mean reward */
+    struct ld_ope_series series[LD_OPE_N], rewards;
+    struct ld_ope_trace trace;
+    double seconds[LD_OPE_PARTS]; /* of CPU, by this thread */
 };
 
 /* Reads the log twice: which arms and propensities there are, then the estimates. `policy` must be new if it learns. 0,
  * or -1 with `why`: a fault of the log, or of the model; no memory; it was told to end. */
-int lc_ope_evaluate(struct ld_decisions *log, struct lc_policy *policy, const struct lc_ope_options *o,
-                    struct lc_ope_result *out, struct ld_message *why);
+int ld_ope_evaluate(struct ld_decisions *log, struct ld_ope_policy *policy, const struct ld_ope_options *o,
+                    struct ld_ope_result *out, struct ld_message *why);
 
-/* The bootstrap of such options, before lc_bootstrap_init. */
-struct lc_bootstrap lc_ope_bootstrap(const struct lc_ope_options *o);
+/* The bootstrap of such options, before ld_ope_bootstrap_init. */
+struct ld_ope_bootstrap ld_ope_bootstrap(const struct ld_ope_options *o);
 
 /* Of an evaluation, also one that failed. */
-void lc_ope_close(struct lc_ope_result *r);
+void ld_ope_close(struct ld_ope_result *r);
 
 /* The estimate of one policy less that of another, of the same estimator and the same log. `interval` is that of a
  * paired bootstrap; is_bounded: there is one (nothing varied otherwise, as where both policies are the same). */
-struct lc_ope_difference {
+struct ld_ope_difference {
     double value;
-    struct lc_interval interval;
+    struct ld_ope_interval interval;
     bool is_bounded;
 };
 
 /* r less other; other NULL: less what the logging policy earned. False: one of them was refused. */
-bool lc_ope_compare(const struct lc_ope_result *r, const struct lc_ope_result *other, int kind,
-                    const struct lc_bootstrap *how, struct lc_ope_difference *out);
+bool ld_ope_compare(const struct ld_ope_result *r, const struct ld_ope_result *other, int kind,
+                    const struct ld_ope_bootstrap *how, struct ld_ope_difference *out);
 
 /* What is not wrong and yet to be known, as sentences: fn is called for each. */
-void lc_ope_warnings(const struct lc_ope_result *r, const struct ld_decisions *log,
+void ld_ope_warnings(const struct ld_ope_result *r, const struct ld_decisions *log,
                      void (*fn)(void *arg, const char *text), void *arg);
 
 #endif

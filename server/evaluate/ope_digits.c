@@ -28,7 +28,7 @@ static int exponent_of(double p)
     return e > -MAX_DECIMALS ? e : -MAX_DECIMALS;
 }
 
-void lc_digits_add(struct lc_digits *d, double p)
+void ld_ope_digits_add(struct ld_ope_digits *d, double p)
 {
     if (!(p > 0 && p <= 1))
         return;
@@ -40,7 +40,7 @@ void lc_digits_add(struct lc_digits *d, double p)
 }
 
 /* p has one digit at least and one unit of the last place at least, so h is at most p / 2. */
-double lc_digits_error(const struct lc_digits *d, double p)
+double ld_ope_digits_error(const struct ld_ope_digits *d, double p)
 {
     const int digits = d->significant > 1 ? d->significant : 1;
     double h = 0;

@@ -8,19 +8,19 @@
  * Zeros at the end are lost when a number is read, so one number alone does not tell (0.5 may have been 0.500000), but
  * the longest ones of the log do. Both ways are covered: under %.6f D is 6 and S at most 6, so the unit is 10^-6 for
  * all; under %.6g S is 6 and D grows with small numbers, so that the unit of each is that of its own sixth digit. */
-#ifndef LC_OPE_DIGITS_H
-#define LC_OPE_DIGITS_H
+#ifndef LD_OPE_DIGITS_H
+#define LD_OPE_DIGITS_H
 
 /* Zeroed = nothing seen. */
-struct lc_digits {
+struct ld_ope_digits {
     int decimals, significant;
 };
 
 /* p in (0, 1]; others and NaN are passed over. A few operations, most times. */
-void lc_digits_add(struct lc_digits *d, double p);
+void ld_ope_digits_add(struct ld_ope_digits *d, double p);
 
 /* Largest relative error of a weight pi / p by the rounding of p: the true one lies in p - h .. p + h, which makes it
  * h / (p - h). At least that of a few operations in single precision, in which many systems compute. */
-double lc_digits_error(const struct lc_digits *d, double p);
+double ld_ope_digits_error(const struct ld_ope_digits *d, double p);
 
 #endif

@@ -33,13 +33,13 @@ static void put_numbers(struct ld_text *t, const char *key, const double *v, siz
     ld_text_lit(t, "]");
 }
 
-static void put_interval(struct ld_text *t, struct lc_interval v)
+static void put_interval(struct ld_text *t, struct ld_ope_interval v)
 {
     put_number(t, "lower", v.lower);
     put_number(t, "upper", v.upper);
 }
 
-static void put_estimate(struct ld_text *t, const char *key, const struct lc_ope_estimate *e)
+static void put_estimate(struct ld_text *t, const char *key, const struct ld_ope_estimate *e)
 {
     open_member(t, key);
     if (e->refused[0] != '\0') {
@@ -73,17 +73,17 @@ static void put_warning(void *arg, const char *text)
     ld_text_string(t, text);
 }
 
-static void put_histogram(struct ld_text *t, const struct lc_trace *trace)
+static void put_histogram(struct ld_text *t, const struct ld_ope_trace *trace)
 {
-    double edge[LC_TRACE_BINS + 1], count[LC_TRACE_BINS];
-    size_t from = 0, to = LC_TRACE_BINS;
+    double edge[LD_OPE_TRACE_BINS + 1], count[LD_OPE_TRACE_BINS];
+    size_t from = 0, to = LD_OPE_TRACE_BINS;
 
-    while (from < LC_TRACE_BINS && trace->count[from] == 0)
+    while (from < LD_OPE_TRACE_BINS && trace->count[from] == 0)
         from++;
     while (to > from && trace->count[to - 1] == 0)
         to--;
     for (size_t i = 0; i <= to - from; i++)
-        edge[i] = lc_trace_edge(from + i);
+        edge[i] = ld_ope_trace_edge(from + i);
     for (size_t i = 0; i < to - from; i++)
         count[i] = (double)trace->count[from + i];
     open_member(t, "histogram");
@@ -95,7 +95,7 @@ static void put_histogram(struct ld_text *t, const struct lc_trace *trace)
 }
 
 /* Weights are those of the whole log, whether or not the estimates were refused for them. */
-static void put_weights(struct ld_text *t, const struct lc_ope_result *r, const struct lc_ope_options *o)
+static void put_weights(struct ld_text *t, const struct ld_ope_result *r, const struct ld_ope_options *o)
 {
     open_member(t, "weights");
     put_number(t, "mean", r->mean_weight);
@@ -110,9 +110,9 @@ static void put_weights(struct ld_text *t, const struct lc_ope_result *r, const 
     ld_text_lit(t, "}");
 }
 
-static void put_course(struct ld_text *t, const char *key, const struct lc_trace_point *point, size_t n)
+static void put_course(struct ld_text *t, const char *key, const struct ld_ope_trace_point *point, size_t n)
 {
-    double column[3][LC_TRACE_PARTS];
+    double column[3][LD_OPE_TRACE_PARTS];
 
     for (size_t i = 0; i < n; i++) {
         column[0][i] = point[i].value;
@@ -126,11 +126,11 @@ static void put_course(struct ld_text *t, const char *key, const struct lc_trace
     ld_text_lit(t, "}");
 }
 
-static void put_series(struct ld_text *t, const struct lc_report_entry *e)
+static void put_series(struct ld_text *t, const struct ld_ope_report_entry *e)
 {
-    const struct lc_trace *trace = &e->result.trace;
+    const struct ld_ope_trace *trace = &e->result.trace;
     const size_t n = trace->n_parts;
-    double from[LC_TRACE_PARTS], events[LC_TRACE_PARTS], at_ms[LC_TRACE_PARTS];
+    double from[LD_OPE_TRACE_PARTS], events[LD_OPE_TRACE_PARTS], at_ms[LD_OPE_TRACE_PARTS];
 
     for (size_t i = 0; i < n; i++) {
         from[i] = (double)trace->from[i];
@@ -141,20 +141,20 @@ static void put_series(struct ld_text *t, const struct lc_report_entry *e)
     put_numbers(t, "from", from, n);
     put_numbers(t, "events", events, n);
     put_numbers(t, "at_ms", at_ms, n);
-    for (int c = 0; c < LC_COURSE_N; c++)
+    for (int c = 0; c < LD_OPE_COURSE_N; c++)
         if (e->has_course[c])
-            put_course(t, lc_report_course_name(c), e->course[c], n);
+            put_course(t, ld_ope_report_course_name(c), e->course[c], n);
         else
-            put_number(t, lc_report_course_name(c), (double)NAN);
+            put_number(t, ld_ope_report_course_name(c), (double)NAN);
     ld_text_lit(t, "}");
 }
 
-static void put_shares(struct ld_text *t, const struct lc_report_entry *e)
+static void put_shares(struct ld_text *t, const struct ld_ope_report_entry *e)
 {
-    const struct lc_trace *trace = &e->result.trace;
+    const struct ld_ope_trace *trace = &e->result.trace;
     const double n = (double)e->result.n;
-    uint32_t arm[LC_REPORT_ARMS];
-    const size_t n_arms = lc_report_arms(e, arm, LC_REPORT_ARMS);
+    uint32_t arm[LD_OPE_REPORT_ARMS];
+    const size_t n_arms = ld_ope_report_arms(e, arm, LD_OPE_REPORT_ARMS);
     double shown = n, target = 0;
 
     for (size_t i = 0; i < trace->cap; i++)
@@ -163,7 +163,7 @@ static void put_shares(struct ld_text *t, const struct lc_report_entry *e)
     ld_text_key(t, "arms");
     ld_text_lit(t, "[");
     for (size_t i = 0; i < n_arms; i++) {
-        const struct lc_trace_arm *a = &trace->arm[arm[i]];
+        const struct ld_ope_trace_arm *a = &trace->arm[arm[i]];
         ld_text_item(t);
         ld_text_lit(t, "{");
         ld_text_put_string(t, "arm", kb_ids_str(&e->log->arms, arm[i]));
@@ -181,21 +181,21 @@ static void put_shares(struct ld_text *t, const struct lc_report_entry *e)
     ld_text_lit(t, "}}");
 }
 
-static void put_differences(struct ld_text *t, const bool *has, const struct lc_ope_difference *d)
+static void put_differences(struct ld_text *t, const bool *has, const struct ld_ope_difference *d)
 {
-    for (int i = 0; i < LC_OPE_N; i++) {
+    for (int i = 0; i < LD_OPE_N; i++) {
         if (!has[i])
             continue;
-        open_member(t, lc_ope_name(i));
+        open_member(t, ld_ope_name(i));
         put_number(t, "estimate", d[i].value);
-        put_interval(t, d[i].is_bounded ? d[i].interval : (struct lc_interval){(double)NAN, (double)NAN});
+        put_interval(t, d[i].is_bounded ? d[i].interval : (struct ld_ope_interval){(double)NAN, (double)NAN});
         ld_text_lit(t, "}");
     }
 }
 
-static void put_entry(struct ld_text *t, const struct lc_report_entry *e, const struct lc_ope_options *o)
+static void put_entry(struct ld_text *t, const struct ld_ope_report_entry *e, const struct ld_ope_options *o)
 {
-    const struct lc_ope_result *r = &e->result;
+    const struct ld_ope_result *r = &e->result;
 
     ld_text_put_count(t, "n", r->n);
     ld_text_put_count(t, "arms", r->n_arms);
@@ -203,8 +203,8 @@ static void put_entry(struct ld_text *t, const struct lc_report_entry *e, const 
     ld_text_put_string(t, "policy", e->policy->ops->name);
     ld_text_put_string(t, "format", e->log->format);
     ld_text_put_string(t, "name", e->name);
-    for (int i = 0; i < LC_OPE_N; i++)
-        put_estimate(t, lc_ope_name(i), &r->estimate[i]);
+    for (int i = 0; i < LD_OPE_N; i++)
+        put_estimate(t, ld_ope_name(i), &r->estimate[i]);
     put_estimate(t, "logged", &r->logged);
     open_member(t, "gain");
     put_differences(t, e->has_gain, e->gain);
@@ -224,23 +224,23 @@ static void put_entry(struct ld_text *t, const struct lc_report_entry *e, const 
     put_skipped(t, e->log);
     ld_text_key(t, "warnings");
     ld_text_lit(t, "[");
-    lc_ope_warnings(r, e->log, put_warning, t);
+    ld_ope_warnings(r, e->log, put_warning, t);
     ld_text_lit(t, "]");
     put_series(t, e);
     if (r->trace.n_begun > 0)
         put_shares(t, e);
     open_member(t, "cpu_seconds");
-    put_number(t, "survey", r->seconds[LC_OPE_SURVEY]);
-    put_number(t, "estimates", r->seconds[LC_OPE_JUDGE]);
-    put_number(t, "intervals", r->seconds[LC_OPE_INTERVALS]);
+    put_number(t, "survey", r->seconds[LD_OPE_SURVEY]);
+    put_number(t, "estimates", r->seconds[LD_OPE_JUDGE]);
+    put_number(t, "intervals", r->seconds[LD_OPE_INTERVALS]);
     ld_text_lit(t, "}");
 }
 
-static void put_origin(struct ld_text *t, const struct lc_report *r)
+static void put_origin(struct ld_text *t, const struct ld_ope_report *r)
 {
     open_member(t, "parameters");
     for (size_t i = 0; i < r->n_parameters; i++) {
-        const struct lc_report_parameter *p = &r->parameter[i];
+        const struct ld_ope_report_parameter *p = &r->parameter[i];
         if (p->text == NULL)
             put_number(t, p->name, p->number);
         else
@@ -259,7 +259,7 @@ static void put_origin(struct ld_text *t, const struct lc_report *r)
     ld_text_lit(t, "]");
 }
 
-void lc_report_json(const struct lc_report *r, struct ld_text *t)
+void ld_ope_report_json(const struct ld_ope_report *r, struct ld_text *t)
 {
     ld_text_lit(t, "{");
     if (r->n == 1) {

@@ -13,7 +13,7 @@
 #include "evaluate/shadow.h"
 
 struct learning {
-    struct lc_policy base;
+    struct ld_ope_policy base;
     struct ld_shadow *shadow;
     struct kb_scratch *scratch, *other; /* of decisions, which may be asked for again, and of predictions */
     struct kb_spec spec;
@@ -76,7 +76,7 @@ static int ask(struct learning *l, const struct ld_logged *ev, size_t n, struct 
 }
 
 /* A decision that cannot differ from the last is not made again. */
-static int learning_propensities(struct lc_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+static int learning_propensities(struct ld_ope_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
                                  const double **out, struct ld_message *why)
 {
     struct learning *l = (struct learning *)p;
@@ -97,8 +97,8 @@ static int learning_propensities(struct lc_policy *p, const struct ld_decisions 
 }
 
 /* Through a decision of its own: what is read of it is the mean alone. */
-int lc_policy_predict(struct lc_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
-                      const size_t *which, size_t n, double *mean, struct ld_message *why)
+int ld_ope_policy_predict(struct ld_ope_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+                          const size_t *which, size_t n, double *mean, struct ld_message *why)
 {
     struct learning *l = (struct learning *)p;
     struct kb_decision d;
@@ -114,7 +114,7 @@ int lc_policy_predict(struct lc_policy *p, const struct ld_decisions *log, const
 }
 
 /* Times of a log that goes back count as the latest one seen. */
-static int learning_learn(struct lc_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+static int learning_learn(struct ld_ope_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
                           struct ld_message *why)
 {
     struct learning *l = (struct learning *)p;
@@ -131,12 +131,12 @@ static int learning_learn(struct lc_policy *p, const struct ld_decisions *log, c
     return feed(l, observed, why);
 }
 
-static int learning_graph(struct lc_policy *p, const struct kb_event *ev, struct ld_message *why)
+static int learning_graph(struct ld_ope_policy *p, const struct kb_event *ev, struct ld_message *why)
 {
     return feed((struct learning *)p, *ev, why);
 }
 
-static void learning_free(struct lc_policy *p)
+static void learning_free(struct ld_ope_policy *p)
 {
     struct learning *l = (struct learning *)p;
 
@@ -147,22 +147,23 @@ static void learning_free(struct lc_policy *p)
     kb_free(l);
 }
 
-size_t lc_policy_bytes(const struct lc_policy *p)
+size_t ld_ope_policy_bytes(const struct ld_ope_policy *p)
 {
     return p->ops->learn == learning_learn ? kb_engine_bytes(ld_shadow_engine(((const struct learning *)p)->shadow))
                                            : 0;
 }
 
-void lc_policy_cancel(struct lc_policy *p)
+void ld_ope_policy_cancel(struct ld_ope_policy *p)
 {
     if (p->ops->learn == learning_learn)
         ld_shadow_cancel(((struct learning *)p)->shadow);
 }
 
-struct lc_policy *lc_policy_learning(const struct kb_spec *spec, const struct kb_event *graph, struct ld_message *why)
+struct ld_ope_policy *ld_ope_policy_learning(const struct kb_spec *spec, const struct kb_event *graph,
+                                             struct ld_message *why)
 {
-    static const struct lc_policy_ops ops = {"learning", learning_propensities, learning_learn, learning_free,
-                                             learning_graph};
+    static const struct ld_ope_policy_ops ops = {"learning", learning_propensities, learning_learn, learning_free,
+                                                 learning_graph};
     struct learning *l = kb_array(1, 1, sizeof *l);
     struct kb_errmsg msg = {"", ""};
     enum kb_err rc;

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 
-void lc_policy_free(struct lc_policy *p)
+void ld_ope_policy_free(struct ld_ope_policy *p)
 {
     if (p != NULL)
         p->ops->free(p);
@@ -11,14 +11,14 @@ void lc_policy_free(struct lc_policy *p)
 
 /* Uniform over the candidates, or what the log did. */
 struct even {
-    struct lc_policy base;
+    struct ld_ope_policy base;
     double *share; /* [cap] */
     size_t cap, n; /* n: that it holds the shares of */
 };
 
 /* With is_logging the same probabilities as the log's, so that every weight is 1; of arms not shown nothing need be
  * known. */
-static int even_propensities(struct lc_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+static int even_propensities(struct ld_ope_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
                              const double **out, struct ld_message *why)
 {
     struct even *u = (struct even *)p;
@@ -33,22 +33,22 @@ static int even_propensities(struct lc_policy *p, const struct ld_decisions *log
     return 0;
 }
 
-static void even_free(struct lc_policy *p)
+static void even_free(struct ld_ope_policy *p)
 {
     kb_free(((struct even *)p)->share);
     kb_free(p);
 }
 
-struct lc_policy *lc_policy_even(bool is_logging, struct ld_message *why)
+struct ld_ope_policy *ld_ope_policy_even(bool is_logging, struct ld_message *why)
 {
-    static const struct lc_policy_ops uniform = {"uniform", even_propensities, NULL, even_free, NULL};
-    static const struct lc_policy_ops logged = {"logged", even_propensities, NULL, even_free, NULL};
+    static const struct ld_ope_policy_ops uniform = {"uniform", even_propensities, NULL, even_free, NULL};
+    static const struct ld_ope_policy_ops logged = {"logged", even_propensities, NULL, even_free, NULL};
     struct even *u = kb_array(1, 1, sizeof *u);
 
     if (u == NULL) {
         (void)ld_fail(why, "%s", kb_strerror((int)KB_ENOMEM));
         return NULL;
     }
-    u->base = (struct lc_policy){is_logging ? &logged : &uniform, is_logging};
+    u->base = (struct ld_ope_policy){is_logging ? &logged : &uniform, is_logging};
     return &u->base;
 }

@@ -13,7 +13,7 @@
  * not cancel: where each p is 0.333333 in place of 1/3, each weight is too large by one part in a million, the mean as
  * well, and its standard error is next to nothing. Each weight's part in the bound is its own, so that rounding which
  * is coarse for small propensities excuses no fault in large ones. */
-void lc_ope_warnings(const struct lc_ope_result *r, const struct ld_decisions *log,
+void ld_ope_warnings(const struct ld_ope_result *r, const struct ld_decisions *log,
                      void (*fn)(void *arg, const char *text), void *arg)
 {
     char text[320];
@@ -44,50 +44,52 @@ void lc_ope_warnings(const struct lc_ope_result *r, const struct ld_decisions *l
 
 /* --- courses, differences, shares -------------------------------------------------------------------- */
 
-static const int KIND[LC_COURSE_N] = {-1, LC_OPE_IPS, LC_OPE_SNIPS, LC_OPE_DR};
+static const int KIND[LD_OPE_COURSE_N] = {-1, LD_OPE_IPS, LD_OPE_SNIPS, LD_OPE_DR};
 
-const char *lc_report_course_name(int course)
+const char *ld_ope_report_course_name(int course)
 {
-    return course == LC_COURSE_LOGGED ? "logged" : lc_ope_name(KIND[course]);
+    return course == LD_OPE_COURSE_LOGGED ? "logged" : ld_ope_name(KIND[course]);
 }
 
-static void prepare(struct lc_report_entry *e, const struct lc_report_entry *first, const struct lc_bootstrap *how)
+static void prepare(struct ld_ope_report_entry *e, const struct ld_ope_report_entry *first,
+                    const struct ld_ope_bootstrap *how)
 {
-    const struct lc_ope_result *r = &e->result;
+    const struct ld_ope_result *r = &e->result;
 
-    for (int c = 0; c < LC_COURSE_N; c++) {
-        e->has_course[c] = c == LC_COURSE_LOGGED || r->estimate[KIND[c]].refused[0] == '\0';
+    for (int c = 0; c < LD_OPE_COURSE_N; c++) {
+        e->has_course[c] = c == LD_OPE_COURSE_LOGGED || r->estimate[KIND[c]].refused[0] == '\0';
         if (e->has_course[c])
-            lc_trace_points(&r->trace, c == LC_COURSE_LOGGED ? &r->rewards : &r->series[KIND[c]], how, e->course[c]);
+            ld_ope_trace_points(&r->trace, c == LD_OPE_COURSE_LOGGED ? &r->rewards : &r->series[KIND[c]], how,
+                                e->course[c]);
     }
-    for (int i = 0; i < LC_OPE_N; i++) {
-        e->has_gain[i] = !e->policy->is_logging && lc_ope_compare(r, NULL, i, how, &e->gain[i]);
-        e->has_difference[i] = e != first && lc_ope_compare(r, &first->result, i, how, &e->difference[i]);
+    for (int i = 0; i < LD_OPE_N; i++) {
+        e->has_gain[i] = !e->policy->is_logging && ld_ope_compare(r, NULL, i, how, &e->gain[i]);
+        e->has_difference[i] = e != first && ld_ope_compare(r, &first->result, i, how, &e->difference[i]);
     }
 }
 
-int lc_report_prepare(struct lc_report *r)
+int ld_ope_report_prepare(struct ld_ope_report *r)
 {
-    struct lc_bootstrap how = lc_ope_bootstrap(r->o);
-    int rc = lc_bootstrap_init(&how);
+    struct ld_ope_bootstrap how = ld_ope_bootstrap(r->o);
+    int rc = ld_ope_bootstrap_init(&how);
 
     for (size_t i = 0; rc == 0 && i < r->n; i++) {
         prepare(&r->entry[i], &r->entry[0], &how);
         rc = r->o->is_over != NULL && r->o->is_over(r->o->arg) ? -1 : 0;
     }
-    lc_bootstrap_close(&how);
+    ld_ope_bootstrap_close(&how);
     return rc;
 }
 
-static double weight_of(const struct lc_trace_arm *arm)
+static double weight_of(const struct ld_ope_trace_arm *arm)
 {
     return (double)arm->shown + arm->target;
 }
 
 /* Insertion into a list of the largest: the list is short. Equal ones stay in the order of the log. */
-size_t lc_report_arms(const struct lc_report_entry *e, uint32_t *out, size_t cap)
+size_t ld_ope_report_arms(const struct ld_ope_report_entry *e, uint32_t *out, size_t cap)
 {
-    const struct lc_trace *t = &e->result.trace;
+    const struct ld_ope_trace *t = &e->result.trace;
     size_t n = 0;
 
     for (uint32_t i = 0; i < t->cap && i < e->log->arms.n; i++) {

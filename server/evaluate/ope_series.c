@@ -14,33 +14,33 @@
 #define N_BISECTIONS 200
 #define TIE 1e-12 /* relative: the order of a sum must not decide what is equal */
 
-int lc_series_init(struct lc_series *s)
+int ld_ope_series_init(struct ld_ope_series *s)
 {
-    *s = (struct lc_series){.per_block = 1};
-    s->block_num = kb_array(LC_SERIES_BLOCKS, 1, sizeof *s->block_num);
-    s->block_den = kb_array(LC_SERIES_BLOCKS, 1, sizeof *s->block_den);
+    *s = (struct ld_ope_series){.per_block = 1};
+    s->block_num = kb_array(LD_OPE_SERIES_BLOCKS, 1, sizeof *s->block_num);
+    s->block_den = kb_array(LD_OPE_SERIES_BLOCKS, 1, sizeof *s->block_den);
     return s->block_num != NULL && s->block_den != NULL ? 0 : -1;
 }
 
-void lc_series_close(struct lc_series *s)
+void ld_ope_series_close(struct ld_ope_series *s)
 {
     kb_free(s->block_num);
     kb_free(s->block_den);
-    *s = (struct lc_series){0};
+    *s = (struct ld_ope_series){0};
 }
 
-static void halve(struct lc_series *s)
+static void halve(struct ld_ope_series *s)
 {
-    for (size_t i = 0; i < LC_SERIES_BLOCKS / 2; i++) {
+    for (size_t i = 0; i < LD_OPE_SERIES_BLOCKS / 2; i++) {
         s->block_num[i] = s->block_num[2 * i] + s->block_num[2 * i + 1];
         s->block_den[i] = s->block_den[2 * i] + s->block_den[2 * i + 1];
     }
-    s->n_blocks = LC_SERIES_BLOCKS / 2;
+    s->n_blocks = LD_OPE_SERIES_BLOCKS / 2;
     s->per_block *= 2;
     s->in_block = s->per_block;
 }
 
-void lc_series_add(struct lc_series *s, double num, double den)
+void ld_ope_series_add(struct ld_ope_series *s, double num, double den)
 {
     s->n++;
     s->num += num;
@@ -48,7 +48,7 @@ void lc_series_add(struct lc_series *s, double num, double den)
     s->num_num += num * num;
     s->num_den += num * den;
     s->den_den += den * den;
-    if (s->n_blocks == LC_SERIES_BLOCKS && s->in_block == s->per_block)
+    if (s->n_blocks == LD_OPE_SERIES_BLOCKS && s->in_block == s->per_block)
         halve(s);
     if (s->n_blocks == 0 || s->in_block == s->per_block) {
         s->block_num[s->n_blocks] = s->block_den[s->n_blocks] = 0;
@@ -60,34 +60,34 @@ void lc_series_add(struct lc_series *s, double num, double den)
     s->in_block++;
 }
 
-double lc_series_estimate(const struct lc_series *s)
+double ld_ope_series_estimate(const struct ld_ope_series *s)
 {
     return s->den != 0 ? s->num / s->den : (double)NAN;
 }
 
 /* Sum of squares of num - v den over events. */
-static double residual_squares(const struct lc_series *s, double v)
+static double residual_squares(const struct ld_ope_series *s, double v)
 {
     const double sum = s->num_num - 2 * v * s->num_den + v * v * s->den_den;
 
     return sum > 0 ? sum : 0;
 }
 
-double lc_series_error(const struct lc_series *s)
+double ld_ope_series_error(const struct ld_ope_series *s)
 {
-    return sqrt(residual_squares(s, lc_series_estimate(s))) / fabs(s->den);
+    return sqrt(residual_squares(s, ld_ope_series_estimate(s))) / fabs(s->den);
 }
 
 /* --- bootstrap ------------------------------------------------------------------------------------------ */
 
-int lc_bootstrap_init(struct lc_bootstrap *b)
+int ld_ope_bootstrap_init(struct ld_ope_bootstrap *b)
 {
     b->value = kb_array(b->n, 1, sizeof *b->value);
     b->other = kb_array(b->n, 1, sizeof *b->other);
     return b->value != NULL && b->other != NULL ? 0 : -1;
 }
 
-void lc_bootstrap_close(struct lc_bootstrap *b)
+void ld_ope_bootstrap_close(struct ld_ope_bootstrap *b)
 {
     kb_free(b->value);
     kb_free(b->other);
@@ -120,7 +120,7 @@ static double normal_quantile(double p)
 
 /* Resampled estimates in value[0 .. n - 1]; which blocks are drawn depends on their number alone. A resample without
  * any weight counts as the estimate. False: it was told to end. */
-static bool resample(const struct lc_series *s, const struct lc_bootstrap *how, double *value)
+static bool resample(const struct ld_ope_series *s, const struct ld_ope_bootstrap *how, double *value)
 {
     const size_t m = s->n_blocks;
 
@@ -134,16 +134,17 @@ static bool resample(const struct lc_series *s, const struct lc_bootstrap *how, 
             num += s->block_num[j];
             den += s->block_den[j];
         }
-        value[b] = den != 0 ? num / den : lc_series_estimate(s);
+        value[b] = den != 0 ? num / den : ld_ope_series_estimate(s);
     }
     return true;
 }
 
 /* Skewness of the blocks' influence over 6 sqrt(m): the acceleration of a mean, and of a ratio to first order. The
  * influence is the residual u_a, or with b u_a / den_a - u_b / den_b. False when it is 0 in all. */
-static bool acceleration(const struct lc_series *a, const struct lc_series *b, double *out)
+static bool acceleration(const struct ld_ope_series *a, const struct ld_ope_series *b, double *out)
 {
-    const double v = lc_series_estimate(a), w = b != NULL ? lc_series_estimate(b) : 0, den = b != NULL ? a->den : 1;
+    const double v = ld_ope_series_estimate(a), w = b != NULL ? ld_ope_series_estimate(b) : 0,
+                 den = b != NULL ? a->den : 1;
     double squares = 0, cubes = 0, size = 0;
 
     for (size_t i = 0; i < a->n_blocks; i++) {
@@ -166,7 +167,8 @@ static double value_at(const double *value, size_t n, double p)
 }
 
 /* The interval out of resampled values. v: the estimate; slack: how near is equal; a: acceleration. */
-static void correct(double *value, size_t n, double v, double slack, double a, double level, struct lc_interval *out)
+static void correct(double *value, size_t n, double v, double slack, double a, double level,
+                    struct ld_ope_interval *out)
 {
     double below = 0;
 
@@ -180,10 +182,10 @@ static void correct(double *value, size_t n, double v, double slack, double a, d
     out->upper = value_at(value, n, normal_cdf(high));
 }
 
-bool lc_series_bootstrap(const struct lc_series *a, const struct lc_series *b, const struct lc_bootstrap *how,
-                         struct lc_interval *out)
+bool ld_ope_series_bootstrap(const struct ld_ope_series *a, const struct ld_ope_series *b,
+                             const struct ld_ope_bootstrap *how, struct ld_ope_interval *out)
 {
-    const double v = lc_series_estimate(a), w = b != NULL ? lc_series_estimate(b) : 0;
+    const double v = ld_ope_series_estimate(a), w = b != NULL ? ld_ope_series_estimate(b) : 0;
     double accelerated;
 
     if (a->n_blocks < 2 || isnan(v) || isnan(w) || (b != NULL && (a->n != b->n || a->per_block != b->per_block)) ||
@@ -197,12 +199,12 @@ bool lc_series_bootstrap(const struct lc_series *a, const struct lc_series *b, c
     return true;
 }
 
-struct lc_series lc_series_part(const struct lc_series *s, size_t from, size_t to)
+struct ld_ope_series ld_ope_series_part(const struct ld_ope_series *s, size_t from, size_t to)
 {
-    struct lc_series part = {.per_block = s->per_block,
-                             .n_blocks = to - from,
-                             .block_num = s->block_num + from,
-                             .block_den = s->block_den + from};
+    struct ld_ope_series part = {.per_block = s->per_block,
+                                 .n_blocks = to - from,
+                                 .block_num = s->block_num + from,
+                                 .block_den = s->block_den + from};
 
     for (size_t i = 0; i < part.n_blocks; i++) {
         part.num += part.block_num[i];
@@ -212,11 +214,11 @@ struct lc_series lc_series_part(const struct lc_series *s, size_t from, size_t t
     return part;
 }
 
-size_t lc_series_per_block(size_t n)
+size_t ld_ope_series_per_block(size_t n)
 {
     size_t size = 1;
 
-    while (n > size * LC_SERIES_BLOCKS)
+    while (n > size * LD_OPE_SERIES_BLOCKS)
         size *= 2;
     return size;
 }
@@ -224,7 +226,7 @@ size_t lc_series_per_block(size_t n)
 /* --- Bernstein ------------------------------------------------------------------------------------------ */
 
 /* Whether v can be the truth by the bound. */
-static bool is_covered(const struct lc_series *s, double log_term, double range, double v)
+static bool is_covered(const struct ld_ope_series *s, double log_term, double range, double v)
 {
     const double n = (double)s->n, sum = s->num - v * s->den;
     const double spread = residual_squares(s, v) - sum * sum / n, variance = spread > 0 ? spread / (n - 1) : 0;
@@ -233,7 +235,7 @@ static bool is_covered(const struct lc_series *s, double log_term, double range,
 }
 
 /* From a value inside to the edge in the direction of `end`. */
-static double edge(const struct lc_series *s, double log_term, double range, double inside, double end)
+static double edge(const struct ld_ope_series *s, double log_term, double range, double inside, double end)
 {
     if (is_covered(s, log_term, range, end))
         return end;
@@ -245,12 +247,13 @@ static double edge(const struct lc_series *s, double log_term, double range, dou
 }
 
 /* The bound's set is taken for an interval around the estimate, which it is but for extremes of the weights. */
-struct lc_interval lc_series_bernstein(const struct lc_series *s, double level, double range, double lo, double hi)
+struct ld_ope_interval ld_ope_series_bernstein(const struct ld_ope_series *s, double level, double range, double lo,
+                                               double hi)
 {
-    const double log_term = log(4 / (1 - level)), v = lc_series_estimate(s);
+    const double log_term = log(4 / (1 - level)), v = ld_ope_series_estimate(s);
 
     if (s->n < 2 || isnan(v))
-        return (struct lc_interval){lo, hi};
-    return (struct lc_interval){edge(s, log_term, range, v, v < lo ? v : lo),
-                                edge(s, log_term, range, v, v > hi ? v : hi)};
+        return (struct ld_ope_interval){lo, hi};
+    return (struct ld_ope_interval){edge(s, log_term, range, v, v < lo ? v : lo),
+                                    edge(s, log_term, range, v, v > hi ? v : hi)};
 }

@@ -9,13 +9,13 @@
 #define PER_DECADE 4
 #define FIRST_EXPONENT (-5)
 
-void lc_trace_close(struct lc_trace *t)
+void ld_ope_trace_close(struct ld_ope_trace *t)
 {
     kb_free(t->arm);
-    *t = (struct lc_trace){0};
+    *t = (struct ld_ope_trace){0};
 }
 
-int lc_trace_reserve(struct lc_trace *t, size_t n)
+int ld_ope_trace_reserve(struct ld_ope_trace *t, size_t n)
 {
     const size_t before = t->cap;
 
@@ -25,29 +25,29 @@ int lc_trace_reserve(struct lc_trace *t, size_t n)
     return 0;
 }
 
-void lc_trace_shown(struct lc_trace *t, uint32_t arm)
+void ld_ope_trace_shown(struct ld_ope_trace *t, uint32_t arm)
 {
     t->arm[arm].shown++;
 }
 
 /* Parts differ by one block at most. */
-void lc_trace_plan(struct lc_trace *t, size_t n)
+void ld_ope_trace_plan(struct ld_ope_trace *t, size_t n)
 {
-    const size_t size = lc_series_per_block(n), blocks = (n + size - 1) / size;
+    const size_t size = ld_ope_series_per_block(n), blocks = (n + size - 1) / size;
 
-    t->n_parts = blocks < LC_TRACE_PARTS ? blocks : LC_TRACE_PARTS;
+    t->n_parts = blocks < LD_OPE_TRACE_PARTS ? blocks : LD_OPE_TRACE_PARTS;
     for (size_t i = 0; i <= t->n_parts; i++) {
         t->block[i] = i * blocks / t->n_parts;
         t->from[i] = i < t->n_parts ? t->block[i] * size : n;
     }
 }
 
-double lc_trace_edge(size_t bin)
+double ld_ope_trace_edge(size_t bin)
 {
     return pow(10, (double)bin / PER_DECADE + FIRST_EXPONENT);
 }
 
-static void count_weight(struct lc_trace *t, double weight)
+static void count_weight(struct ld_ope_trace *t, double weight)
 {
     const double at = floor(PER_DECADE * (log10(weight) - FIRST_EXPONENT));
 
@@ -55,12 +55,12 @@ static void count_weight(struct lc_trace *t, double weight)
         t->n_zero++;
         return;
     }
-    const size_t bin = at < 0 ? 0 : at >= LC_TRACE_BINS ? LC_TRACE_BINS - 1 : (size_t)at;
+    const size_t bin = at < 0 ? 0 : at >= LD_OPE_TRACE_BINS ? LD_OPE_TRACE_BINS - 1 : (size_t)at;
     t->count[bin]++;
     t->mass[bin] += weight;
 }
 
-void lc_trace_event(struct lc_trace *t, const struct ld_logged *ev, const double *pi, double weight, size_t k)
+void ld_ope_trace_event(struct ld_ope_trace *t, const struct ld_logged *ev, const double *pi, double weight, size_t k)
 {
     if (t->n_begun < t->n_parts && k == t->from[t->n_begun])
         t->at_ms[t->n_begun++] = ev->at_ms;
@@ -70,13 +70,13 @@ void lc_trace_event(struct lc_trace *t, const struct ld_logged *ev, const double
             t->arm[ev->arm[i]].target += pi[i];
 }
 
-void lc_trace_points(const struct lc_trace *t, const struct lc_series *s, const struct lc_bootstrap *how,
-                     struct lc_trace_point *out)
+void ld_ope_trace_points(const struct ld_ope_trace *t, const struct ld_ope_series *s,
+                         const struct ld_ope_bootstrap *how, struct ld_ope_trace_point *out)
 {
     for (size_t i = 0; i < t->n_parts; i++) {
-        const struct lc_series part = lc_series_part(s, t->block[i], t->block[i + 1]);
+        const struct ld_ope_series part = ld_ope_series_part(s, t->block[i], t->block[i + 1]);
 
-        out[i] = (struct lc_trace_point){.value = lc_series_estimate(&part)};
-        out[i].is_bounded = lc_series_bootstrap(&part, NULL, how, &out[i].interval);
+        out[i] = (struct ld_ope_trace_point){.value = ld_ope_series_estimate(&part)};
+        out[i].is_bounded = ld_ope_series_bootstrap(&part, NULL, how, &out[i].interval);
     }
 }

@@ -56,7 +56,7 @@ static int read_spec(const char *path, struct kb_spec *out)
 static int read_estimators(struct lc_evaluation *q)
 {
     if (q->estimators == NULL) {
-        for (int i = 0; i < LC_OPE_N; i++)
+        for (int i = 0; i < LD_OPE_N; i++)
             q->ope.is_wanted[i] = true;
         return 0;
     }
@@ -64,9 +64,9 @@ static int read_estimators(struct lc_evaluation *q)
     int rc = 0;
     for (const char *name = strtok_r(copy, ",", &rest); name != NULL && rc == 0; name = strtok_r(NULL, ",", &rest)) {
         int i = 0;
-        while (i < LC_OPE_N && strcmp(lc_ope_name(i), name) != 0)
+        while (i < LD_OPE_N && strcmp(ld_ope_name(i), name) != 0)
             i++;
-        rc = i < LC_OPE_N ? 0 : -1;
+        rc = i < LD_OPE_N ? 0 : -1;
         q->ope.is_wanted[rc == 0 ? i : 0] = true;
     }
     free(copy);

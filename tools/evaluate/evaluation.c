@@ -48,7 +48,8 @@ int lc_evaluation_dimensions(const struct lc_evaluation *q, const struct lc_targ
 
 /* --- work --------------------------------------------------------------------------------------------- */
 
-static struct lc_policy *make_policy(const struct lc_evaluation *q, const struct lc_target *g, struct ld_message *why)
+static struct ld_ope_policy *make_policy(const struct lc_evaluation *q, const struct lc_target *g,
+                                         struct ld_message *why)
 {
     struct lc_log_options other = q->log;
 
@@ -60,10 +61,10 @@ static struct lc_policy *make_policy(const struct lc_evaluation *q, const struct
         return lc_policy_from_log(lc_log_format(q->format), &other, why);
     }
     if (g->is_learning)
-        return lc_policy_learning(&g->spec, q->ope.graph, why);
+        return ld_ope_policy_learning(&g->spec, q->ope.graph, why);
     if (strcmp(g->what, "uniform") == 0)
-        return lc_policy_even(false, why);
-    return strcmp(g->what, "logged") == 0 ? lc_policy_even(true, why) : lc_policy_from_file(file_of(g), why);
+        return ld_ope_policy_even(false, why);
+    return strcmp(g->what, "logged") == 0 ? ld_ope_policy_even(true, why) : lc_policy_from_file(file_of(g), why);
 }
 
 /* What it is called in reports: without the folders of its file. */
@@ -80,15 +81,15 @@ static char *name_of(const struct lc_target *g)
 /* What a policy is judged with, for as long as the report is made. */
 struct entry {
     char *name;
-    struct lc_policy *policy;
+    struct ld_ope_policy *policy;
     struct lc_log log;
 };
 
 /* One policy over the log. Standard input, once copied to a file, goes from entry to entry. 0, or -1 with why. */
-static int evaluate(struct lc_evaluation *q, const struct lc_target *g, struct entry *own, struct lc_report_entry *e,
-                    struct ld_message *why)
+static int evaluate(struct lc_evaluation *q, const struct lc_target *g, struct entry *own,
+                    struct ld_ope_report_entry *e, struct ld_message *why)
 {
-    struct lc_ope_options o = q->ope;
+    struct ld_ope_options o = q->ope;
     struct lc_log_options options;
     const struct ld_decisions *log = &own->log.base;
 
@@ -101,7 +102,7 @@ static int evaluate(struct lc_evaluation *q, const struct lc_target *g, struct e
     const int opened = lc_log_open(&own->log, lc_log_format(q->format), &options);
     if (opened != 0)
         *why = log->why;
-    const int rc = opened == 0 ? lc_ope_evaluate(&own->log.base, own->policy, &o, &e->result, why) : -1;
+    const int rc = opened == 0 ? ld_ope_evaluate(&own->log.base, own->policy, &o, &e->result, why) : -1;
     q->log.input = own->log.spool;
     own->log.spool = NULL;
     for (size_t i = 0; rc != 0 && i < LD_DECISIONS_REASONS && log->skipped[i].reason != NULL; i++)
@@ -109,21 +110,21 @@ static int evaluate(struct lc_evaluation *q, const struct lc_target *g, struct e
     return rc;
 }
 
-static void close_entry(struct entry *own, struct lc_report_entry *e)
+static void close_entry(struct entry *own, struct ld_ope_report_entry *e)
 {
-    lc_ope_close(&e->result);
+    ld_ope_close(&e->result);
     if (own->log.ops != NULL)
         lc_log_close(&own->log);
-    lc_policy_free(own->policy);
+    ld_ope_policy_free(own->policy);
     free(own->name);
 }
 
 /* --- report ------------------------------------------------------------------------------------------- */
 
-static void add_parameters(struct lc_report *r, const struct lc_evaluation *q)
+static void add_parameters(struct ld_ope_report *r, const struct lc_evaluation *q)
 {
     const double nan = (double)NAN;
-    const struct lc_report_parameter all[] = {
+    const struct ld_ope_report_parameter all[] = {
         {"format", q->format, nan},
         {"estimators", q->estimators != NULL ? q->estimators : "replay,ips,snips,clipped_ips,dr", nan},
         {"level", NULL, q->level_percent},
@@ -147,12 +148,12 @@ static void add_parameters(struct lc_report *r, const struct lc_evaluation *q)
     r->n_parameters = sizeof all / sizeof all[0];
 }
 
-static int add_file(struct lc_report *r, const char *role, const char *path, FILE *f, struct ld_message *why)
+static int add_file(struct ld_ope_report *r, const char *role, const char *path, FILE *f, struct ld_message *why)
 {
     return path == NULL ? 0 : lc_fingerprint(&r->file[r->n_files++], role, path, f, why->text);
 }
 
-static int add_files(struct lc_report *r, const struct lc_evaluation *q, struct ld_message *why)
+static int add_files(struct ld_ope_report *r, const struct lc_evaluation *q, struct ld_message *why)
 {
     int rc = add_file(r, "log", q->log.path, q->log.input, why);
 
@@ -167,7 +168,7 @@ static int add_files(struct lc_report *r, const struct lc_evaluation *q, struct 
 }
 
 /* False with errno. */
-static bool write_page(const struct lc_report *r, FILE *f)
+static bool write_page(const struct ld_ope_report *r, FILE *f)
 {
     struct lc_text t = {0};
 
@@ -177,7 +178,7 @@ static bool write_page(const struct lc_report *r, FILE *f)
     return is_written;
 }
 
-static void print(const struct lc_report *r, bool is_json)
+static void print(const struct ld_ope_report *r, bool is_json)
 {
     struct lc_text t = {0};
 
@@ -196,7 +197,7 @@ static int fail_page(const struct lc_evaluation *q, struct ld_message *why)
 }
 
 /* What is told of the policies that were judged. page: NULL: none. */
-static int tell(struct lc_evaluation *q, struct lc_report *r, bool is_json, struct lc_part *page,
+static int tell(struct lc_evaluation *q, struct ld_ope_report *r, bool is_json, struct lc_part *page,
                 struct ld_message *why)
 {
     int rc = 0;
@@ -205,7 +206,7 @@ static int tell(struct lc_evaluation *q, struct lc_report *r, bool is_json, stru
         add_parameters(r, q);
         rc = add_files(r, q, why);
     }
-    if (rc == 0 && (is_json || page != NULL || r->n > 1) && lc_report_prepare(r) != 0)
+    if (rc == 0 && (is_json || page != NULL || r->n > 1) && ld_ope_report_prepare(r) != 0)
         lc_out_of_memory(q->ope.n_resamples, sizeof(double));
     if (rc == 0 && page != NULL && !write_page(r, page->file))
         rc = fail_page(q, why);
@@ -215,7 +216,7 @@ static int tell(struct lc_evaluation *q, struct lc_report *r, bool is_json, stru
 /* All policies, then everything that is told of them. */
 static int work(struct lc_evaluation *q, bool is_json, struct lc_part *page, struct ld_message *why)
 {
-    struct lc_report *r = lc_alloc(1, sizeof *r);
+    struct ld_ope_report *r = lc_alloc(1, sizeof *r);
     struct entry *own = lc_alloc(q->n, sizeof *own);
     int rc = 0;
 

@@ -17,7 +17,7 @@ struct lc_target {
 
 struct lc_evaluation {
     struct lc_log_options log;
-    struct lc_ope_options ope;
+    struct ld_ope_options ope;
     const char *graph; /* edge list of the users; NULL: none */
     const char *format, *model, *estimators, *range, *html, *propensity;
     struct lc_list policies, policy_logs;

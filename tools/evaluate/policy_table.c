@@ -23,7 +23,7 @@ struct stratum {
 };
 
 struct table {
-    struct lc_policy base;
+    struct ld_ope_policy base;
     struct kb_ids arms;
     struct stratum *stratum;
     size_t n, cap;
@@ -34,7 +34,7 @@ struct table {
     bool is_everywhere; /* the file has no positions: one row for all */
 };
 
-static void table_free(struct lc_policy *p)
+static void table_free(struct ld_ope_policy *p)
 {
     struct table *t = (struct table *)p;
 
@@ -76,7 +76,7 @@ static void scale(struct table *t)
             t->stratum[i].share[k] /= t->stratum[i].sum;
 }
 
-static int table_propensities(struct lc_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+static int table_propensities(struct ld_ope_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
                               const double **out, struct ld_message *why)
 {
     struct table *t = (struct table *)p;
@@ -99,7 +99,7 @@ static int table_propensities(struct lc_policy *p, const struct ld_decisions *lo
 
 static struct table *new_table(void)
 {
-    static const struct lc_policy_ops ops = {"distribution", table_propensities, NULL, table_free, NULL};
+    static const struct ld_ope_policy_ops ops = {"distribution", table_propensities, NULL, table_free, NULL};
     struct table *t = lc_alloc(1, sizeof *t);
 
     t->base.ops = &ops;
@@ -155,7 +155,7 @@ static int read_table(struct table *t, struct lc_csv *csv)
     return rc == 0 && t->n == 0 ? lc_csv_fail(csv, "no row") : rc;
 }
 
-struct lc_policy *lc_policy_from_file(const char *path, struct ld_message *why)
+struct ld_ope_policy *lc_policy_from_file(const char *path, struct ld_message *why)
 {
     struct table *t = new_table();
     struct lc_csv csv;
@@ -176,8 +176,8 @@ struct lc_policy *lc_policy_from_file(const char *path, struct ld_message *why)
 
 /* --- from another log --------------------------------------------------------------------------------- */
 
-struct lc_policy *lc_policy_from_log(const struct lc_log_reader_ops *format, const struct lc_log_options *o,
-                                     struct ld_message *why)
+struct ld_ope_policy *lc_policy_from_log(const struct lc_log_reader_ops *format, const struct lc_log_options *o,
+                                         struct ld_message *why)
 {
     struct table *t = new_table();
     struct lc_log log;

@@ -8,8 +8,8 @@
 /* File: CSV with the columns position (may be left out), item_id and probability; each
  * position's add up to 1 within 0.001 and are scaled to it. Log: the frequencies of arms in another log of the format.
  * NULL with why. */
-struct lc_policy *lc_policy_from_file(const char *path, struct ld_message *why);
-struct lc_policy *lc_policy_from_log(const struct lc_log_reader_ops *format, const struct lc_log_options *o,
-                                     struct ld_message *why);
+struct ld_ope_policy *lc_policy_from_file(const char *path, struct ld_message *why);
+struct ld_ope_policy *lc_policy_from_log(const struct lc_log_reader_ops *format, const struct lc_log_options *o,
+                                         struct ld_message *why);
 
 #endif

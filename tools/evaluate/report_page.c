@@ -10,13 +10,13 @@
 /* page.css and page.js (tools/embed.sh). */
 extern const char ld_embed_page_css[], ld_embed_page_js[];
 
-void lc_report_text(const struct lc_report *r, struct lc_text *t)
+void lc_report_text(const struct ld_ope_report *r, struct lc_text *t)
 {
     struct ld_text json;
     size_t n = 0;
 
     ld_text_init(&json);
-    lc_report_json(r, &json);
+    ld_ope_report_json(r, &json);
     char *text = ld_text_take(&json, &n);
     if (text == NULL)
         lc_out_of_memory(1, n);
@@ -24,7 +24,7 @@ void lc_report_text(const struct lc_report *r, struct lc_text *t)
     free(text);
 }
 
-void lc_report_page(const struct lc_report *r, struct lc_text *t)
+void lc_report_page(const struct ld_ope_report *r, struct lc_text *t)
 {
     struct lc_text json = {0};
     char digest[LC_DIGEST_BYTES];

@@ -66,9 +66,9 @@ static int simulate(struct ld_decisions *log, const struct ld_decisions_pass *pa
 /* --- policies ------------------------------------------------------------------------------------------------ */
 
 struct known {
-    struct lc_policy base;
-    struct lc_policy *inner; /* NULL: TARGET */
-    double truth;            /* sum over events */
+    struct ld_ope_policy base;
+    struct ld_ope_policy *inner; /* NULL: TARGET */
+    double truth;                /* sum over events */
     size_t n;
 };
 
@@ -80,7 +80,7 @@ static void book(struct known *p, const struct ld_logged *ev, const double *pi)
         p->truth += pi[a] * MEAN[ev->stratum][a];
 }
 
-static int known_propensities(struct lc_policy *base, const struct ld_decisions *log, const struct ld_logged *ev,
+static int known_propensities(struct ld_ope_policy *base, const struct ld_decisions *log, const struct ld_logged *ev,
                               const double **out, struct ld_message *why)
 {
     struct known *p = (struct known *)base;
@@ -95,7 +95,7 @@ static int known_propensities(struct lc_policy *base, const struct ld_decisions 
     return rc;
 }
 
-static int known_learn(struct lc_policy *base, const struct ld_decisions *log, const struct ld_logged *ev,
+static int known_learn(struct ld_ope_policy *base, const struct ld_decisions *log, const struct ld_logged *ev,
                        struct ld_message *why)
 {
     struct known *p = (struct known *)base;
@@ -103,13 +103,13 @@ static int known_learn(struct lc_policy *base, const struct ld_decisions *log, c
     return p->inner->ops->learn(p->inner, log, ev, why);
 }
 
-static const struct lc_policy_ops still_ops = {"still", known_propensities, NULL, NULL, NULL};
-static const struct lc_policy_ops learning_ops = {"learning", known_propensities, known_learn, NULL, NULL};
+static const struct ld_ope_policy_ops still_ops = {"still", known_propensities, NULL, NULL, NULL};
+static const struct ld_ope_policy_ops learning_ops = {"learning", known_propensities, known_learn, NULL, NULL};
 
 /* --- runs ---------------------------------------------------------------------------------------------------- */
 
 struct score {
-    size_t covered[LC_OPE_N], concentrated[LC_OPE_N], refused;
+    size_t covered[LD_OPE_N], concentrated[LD_OPE_N], refused;
 };
 
 static double still_truth(void)
@@ -122,10 +122,10 @@ static double still_truth(void)
     return v;
 }
 
-static void judge_run(const struct lc_ope_result *r, double truth, struct score *s)
+static void judge_run(const struct ld_ope_result *r, double truth, struct score *s)
 {
-    for (int i = 0; i < LC_OPE_N; i++) {
-        const struct lc_ope_estimate *e = &r->estimate[i];
+    for (int i = 0; i < LD_OPE_N; i++) {
+        const struct ld_ope_estimate *e = &r->estimate[i];
         if (e->refused[0] != '\0') {
             s->refused++;
             continue;
@@ -137,7 +137,7 @@ static void judge_run(const struct lc_ope_result *r, double truth, struct score 
 
 static void one_run(uint64_t run, bool learns, struct score *s)
 {
-    const struct lc_ope_options o = {.is_wanted = {true, true, true, true, true},
+    const struct ld_ope_options o = {.is_wanted = {true, true, true, true, true},
                                      .level = 0.95,
                                      .n_resamples = 300,
                                      .seed = run,
@@ -147,7 +147,7 @@ static void one_run(uint64_t run, bool learns, struct score *s)
                                      .reward_hi = (double)NAN};
     struct known policy = {.base.ops = learns ? &learning_ops : &still_ops};
     const struct ld_decisions_options options = {.default_reward = (double)NAN};
-    struct lc_ope_result r;
+    struct ld_ope_result r;
     struct kb_spec spec;
     struct ld_decisions log;
     struct ld_message why = {""};
@@ -155,14 +155,14 @@ static void one_run(uint64_t run, bool learns, struct score *s)
     run_key = 1000 + run;
     ck_assert_int_eq(kb_spec_preset(&spec, "ucb", 0, 0), KB_OK);
     if (learns)
-        policy.inner = lc_policy_learning(&spec, NULL, &why);
+        policy.inner = ld_ope_policy_learning(&spec, NULL, &why);
     ck_assert_int_eq(ld_decisions_init(&log, &options), 0);
     log.pass = simulate;
-    ck_assert_msg(lc_ope_evaluate(&log, &policy.base, &o, &r, &why) == 0, "%s", why.text);
+    ck_assert_msg(ld_ope_evaluate(&log, &policy.base, &o, &r, &why) == 0, "%s", why.text);
     judge_run(&r, learns ? policy.truth / (double)policy.n : still_truth(), s);
-    lc_ope_close(&r);
+    ld_ope_close(&r);
     ld_decisions_close(&log);
-    lc_policy_free(policy.inner);
+    ld_ope_policy_free(policy.inner);
 }
 
 static struct score all_runs(bool learns)
@@ -179,9 +179,9 @@ START_TEST(intervals_cover_the_truth_as_often_as_they_say)
 {
     const struct score s = all_runs(false);
 
-    for (int i = 0; i < LC_OPE_N; i++) {
-        ck_assert_msg(s.covered[i] >= AT_LEAST, "%s covers %zu", lc_ope_name(i), s.covered[i]);
-        ck_assert_msg(s.concentrated[i] >= AT_LEAST, "%s by Bernstein covers %zu", lc_ope_name(i), s.concentrated[i]);
+    for (int i = 0; i < LD_OPE_N; i++) {
+        ck_assert_msg(s.covered[i] >= AT_LEAST, "%s covers %zu", ld_ope_name(i), s.covered[i]);
+        ck_assert_msg(s.concentrated[i] >= AT_LEAST, "%s by Bernstein covers %zu", ld_ope_name(i), s.concentrated[i]);
     }
 }
 END_TEST
@@ -192,8 +192,8 @@ START_TEST(intervals_cover_what_a_learning_policy_was_worth)
 {
     const struct score s = all_runs(true);
 
-    for (int i = LC_OPE_IPS; i < LC_OPE_N; i++)
-        ck_assert_msg(s.covered[i] >= AT_LEAST, "%s covers %zu", lc_ope_name(i), s.covered[i]);
+    for (int i = LD_OPE_IPS; i < LD_OPE_N; i++)
+        ck_assert_msg(s.covered[i] >= AT_LEAST, "%s covers %zu", ld_ope_name(i), s.covered[i]);
 }
 END_TEST
 
@@ -204,9 +204,9 @@ START_TEST(a_log_that_lies_about_its_propensities_is_not_covered)
     const struct score s = all_runs(false);
     is_lying = false;
 
-    ck_assert_uint_lt(s.covered[LC_OPE_IPS], LIE_AT_MOST);
-    ck_assert_uint_lt(s.covered[LC_OPE_SNIPS], LIE_AT_MOST);
-    ck_assert_uint_lt(s.covered[LC_OPE_DR], LIE_AT_MOST);
+    ck_assert_uint_lt(s.covered[LD_OPE_IPS], LIE_AT_MOST);
+    ck_assert_uint_lt(s.covered[LD_OPE_SNIPS], LIE_AT_MOST);
+    ck_assert_uint_lt(s.covered[LD_OPE_DR], LIE_AT_MOST);
 }
 END_TEST
 

@@ -14,16 +14,16 @@
 static double truth[N], logged[N];
 
 /* N propensities down to 10^-spread, printed with `digits` as %f or %g, and what a log of them tells. */
-static struct lc_digits log_of(bool is_fixed, int digits, double spread, uint64_t key)
+static struct ld_ope_digits log_of(bool is_fixed, int digits, double spread, uint64_t key)
 {
-    struct lc_digits d = {0};
+    struct ld_ope_digits d = {0};
 
     for (uint64_t i = 0; i < N; i++) {
         char text[64];
         truth[i] = pow(10, -spread * kb_rng_uniform(key, KB_STREAM_ARM, i));
         snprintf(text, sizeof text, is_fixed ? "%.*f" : "%.*g", digits, truth[i]);
         logged[i] = strtod(text, NULL);
-        lc_digits_add(&d, logged[i]);
+        ld_ope_digits_add(&d, logged[i]);
     }
     return d;
 }
@@ -37,12 +37,12 @@ static double unit_of(bool is_fixed, int digits, double p)
 
 static void check(bool is_fixed, int digits, double spread)
 {
-    const struct lc_digits d = log_of(is_fixed, digits, spread, (uint64_t)(100 * digits + is_fixed));
+    const struct ld_ope_digits d = log_of(is_fixed, digits, spread, (uint64_t)(100 * digits + is_fixed));
 
     for (size_t i = 0; i < N; i++) {
         if (!(logged[i] > 0))
             continue; /* rounded to nothing: no log has it */
-        const double allowed = lc_digits_error(&d, logged[i]), h = unit_of(is_fixed, digits, logged[i]) / 2;
+        const double allowed = ld_ope_digits_error(&d, logged[i]), h = unit_of(is_fixed, digits, logged[i]) / 2;
         const double wrong = fabs(logged[i] / truth[i] - 1), most = fmax(h / (logged[i] - h), SINGLE);
         ck_assert_msg(wrong <= allowed * (1 + 1e-9), "%d %.17g: %g > %g", digits, logged[i], wrong, allowed);
         ck_assert_msg(allowed <= most * (1 + 1e-9), "%d %.17g: allows %g, not %g", digits, logged[i], allowed, most);
@@ -69,27 +69,27 @@ END_TEST
 /* A log of thirds in six places has twos and fours beside the thirds, where they are told in six places as well. */
 START_TEST(zeros_at_the_end_are_digits_where_others_have_them)
 {
-    struct lc_digits d = {0};
+    struct ld_ope_digits d = {0};
 
-    lc_digits_add(&d, 0.5);
-    ck_assert_double_eq_tol(lc_digits_error(&d, 0.5), 0.05 / 0.45, 1e-12);
-    lc_digits_add(&d, 0.333333);
-    ck_assert_double_eq_tol(lc_digits_error(&d, 0.5), 1e-6, 1e-11);
-    lc_digits_add(&d, 1.0 / 3);
-    ck_assert_double_eq(lc_digits_error(&d, 0.5), SINGLE);
+    ld_ope_digits_add(&d, 0.5);
+    ck_assert_double_eq_tol(ld_ope_digits_error(&d, 0.5), 0.05 / 0.45, 1e-12);
+    ld_ope_digits_add(&d, 0.333333);
+    ck_assert_double_eq_tol(ld_ope_digits_error(&d, 0.5), 1e-6, 1e-11);
+    ld_ope_digits_add(&d, 1.0 / 3);
+    ck_assert_double_eq(ld_ope_digits_error(&d, 0.5), SINGLE);
 }
 END_TEST
 
 START_TEST(what_is_no_propensity_tells_nothing)
 {
-    struct lc_digits d = {0};
+    struct ld_ope_digits d = {0};
 
-    lc_digits_add(&d, 0.25);
-    const struct lc_digits before = d;
-    lc_digits_add(&d, (double)NAN);
-    lc_digits_add(&d, 0);
-    lc_digits_add(&d, -0.123456);
-    lc_digits_add(&d, 1.000001);
+    ld_ope_digits_add(&d, 0.25);
+    const struct ld_ope_digits before = d;
+    ld_ope_digits_add(&d, (double)NAN);
+    ld_ope_digits_add(&d, 0);
+    ld_ope_digits_add(&d, -0.123456);
+    ld_ope_digits_add(&d, 1.000001);
     ck_assert_int_eq(d.decimals, before.decimals);
     ck_assert_int_eq(d.significant, before.significant);
 }
