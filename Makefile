@@ -87,7 +87,7 @@ EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql s
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
-# The script and the style of the page of `laplacectl evaluate` (tools/evaluate/ope_page.c).
+# The script and the style of the page of `laplacectl evaluate` (tools/evaluate/report_page.c).
 CTL_EMBED := tools/evaluate/page.css tools/evaluate/page.js
 $(OUT)/ctl_embed.c: $(CTL_EMBED) tools/embed.sh
 	@mkdir -p $(@D)
