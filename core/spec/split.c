@@ -24,7 +24,7 @@ enum kb_err kb_split_put(struct kb_split *s, const char *id, double weight)
         return KB_EFULL;
     memmove(&s->at[i + 1], &s->at[i], (s->n - i) * sizeof *s->at);
     memmove(&s->weight[i + 1], &s->weight[i], (s->n - i) * sizeof *s->weight);
-    s->at[i] = s->n_bytes;
+    s->at[i] = (uint16_t)s->n_bytes;
     s->weight[i] = weight;
     memcpy(s->id + s->n_bytes, id, n);
     s->n_bytes += (uint32_t)n;

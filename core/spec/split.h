@@ -9,12 +9,12 @@
 #include "base/err.h"
 
 #define KB_SPLIT_ARMS 32u
-#define KB_SPLIT_BYTES 2048u /* of all ids, each with its NUL */
+#define KB_SPLIT_BYTES 768u /* of all ids, each with its NUL */
 
 /* All zeros: no arm has a weight. Plain values: a copy is a split of its own. */
 struct kb_split {
     uint32_t n, n_bytes;
-    uint32_t at[KB_SPLIT_ARMS]; /* where the id begins */
+    uint16_t at[KB_SPLIT_ARMS]; /* where the id begins */
     double weight[KB_SPLIT_ARMS];
     char id[KB_SPLIT_BYTES];
 };

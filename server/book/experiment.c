@@ -527,4 +527,5 @@ const struct ld_book_kind ld_experiment_book = {.name = "experiment",
                                                 .save = ld_experiment_save,
                                                 .load = ld_experiment_load,
                                                 .close = close_book,
-                                                .bytes = bytes};
+                                                .bytes = bytes,
+                                                .is_alarmed = ld_experiment_is_void};

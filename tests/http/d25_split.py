@@ -83,7 +83,7 @@ REFUSED = [
     (400, {"weights": {"x" * 257: 1}}, ["/rule/weights/" + "x" * 257]),
     (400, {"weights": [1, 2]}, ["/rule/weights"]),
     (400, {"weights": {f"a{i}": 1 for i in range(33)}}, ["/rule/weights"]),
-    (400, {"weights": {f"{i}" * 256: 1 for i in range(8)}}, ["/rule/weights/" + "7" * 256]),
+    (400, {"weights": {f"{i}" * 256: 1 for i in range(3)}}, ["/rule/weights/" + "2" * 256]),
     (422, {}, ["/rule/weights"]),
     (422, {"weights": {}}, ["/rule/weights"]),
     (422, {"weights": {"a": 0, "b": 0}}, ["/rule/weights"]),

@@ -145,6 +145,12 @@ def test_traffic_that_does_not_match_is_void(boot):
     assert "Traffic DOES NOT MATCH" in run_ctl(api.server, "experiment", name)
     assert "no verdict of the experiment stands" in api.stats(name)["warnings"][0]
     assert 'laplaced_experiment_void{tenant="t"} 1' in api.call("GET", "/metrics").text
+    ready = {"ready": True, "warnings": ['experiments whose traffic does not match what was told: 1 ("t")']}
+    assert api.call("GET", "/readyz").json == ready
+    api.server.restart()
+    assert told(api, name)["experiment"]["traffic"]["void"] and api.call("GET", "/readyz").json == ready
+    api.call("PATCH", f"/tenants/{name}", {"experiment": None})
+    assert api.call("GET", "/readyz").json == {"ready": True}
 
 
 def test_it_says_why_nothing_is_counted(api, name):
