@@ -50,14 +50,14 @@ int ld_in_done(const struct ld_in *in)
 
 /* --- where the reader stands ------------------------------------------------------------------------- */
 
-/* A JSON pointer (RFC 6901) spells ~ as ~0 and / as ~1. Returns the mark that ld_in_leave wants. What does not fit is
- * cut (the pointer is for people then): 160 bytes are room for any place that the contract has; only keys that a client
- * made up are longer. */
 static bool is_within_character(char c)
 {
     return ((unsigned char)c & 0xC0) == 0x80;
 }
 
+/* A JSON pointer (RFC 6901) spells ~ as ~0 and / as ~1. Returns the mark that ld_in_leave wants. What does not fit is
+ * cut (the pointer is for people then): 160 bytes are room for any place that the contract has; only keys that a client
+ * made up are longer. */
 size_t ld_in_key(struct ld_in *in, const char *key)
 {
     const size_t mark = in->n_path, most = sizeof in->path - 1;
