@@ -166,6 +166,9 @@ struct kb_conf_spec {
     enum kb_sketch_form form; /* amm, dmm, cmm on a dictionary */
     bool is_mixture;          /* amm, dmm, cmm: the radius mixes four scales c of the prior (evidence.h) */
     enum kb_score score;
+    /* dmm over all points: where its grid of ridges begins, in units of lambda; 0: at lambda. No field: a configuration
+     * has none, and only comparisons with TC's own grid set it (tools/paper/exp_tc.c). */
+    double grid_start;
 };
 
 struct kb_rule_spec {

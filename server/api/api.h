@@ -39,6 +39,7 @@ bool api_healthz(struct ld_call *c, struct ld_reply *out);
 bool api_readyz(struct ld_call *c, struct ld_reply *out);
 bool api_metrics(struct ld_call *c, struct ld_reply *out);
 bool api_openapi(struct ld_call *c, struct ld_reply *out);
+bool api_openapi30(struct ld_call *c, struct ld_reply *out);
 bool api_problems(struct ld_call *c, struct ld_reply *out);
 bool api_problem(struct ld_call *c, struct ld_reply *out);
 bool api_front(struct ld_call *c, struct ld_reply *out);

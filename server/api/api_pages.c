@@ -6,6 +6,7 @@
  *   /problems          docs/ERRORS.md as it was built in
  *   /problems/{p}      its section on the problem of that name
  *   /openapi.yaml      the contract that this program was built with, whatever stands on a web page
+ *   /openapi-3.0.yaml  the same for generators of clients that do not read OpenAPI 3.1
  *   /healthz /readyz   see health.c; answered before the server is ready
  *
  * No key, no tenant. They run in the thread that serves HTTP, hence they neither wait for a tenant's lock nor read a
@@ -30,6 +31,7 @@ static const char front[] =
     "<p>This server decides which arm to show to a user, and learns from rewards along a graph of users.</p>\n"
     "<ul>\n"
     "<li><a href=\"/openapi.yaml\">/openapi.yaml</a>: every request and every answer, with examples</li>\n"
+    "<li><a href=\"/openapi-3.0.yaml\">/openapi-3.0.yaml</a>: the same in OpenAPI 3.0, for generators of clients</li>\n"
     "<li><a href=\"/problems\">/problems</a>: every error, with its cause and what to do</li>\n"
     "<li><a href=\"/metrics\">/metrics</a>: Prometheus metrics</li>\n"
     "<li><a href=\"/healthz\">/healthz</a>, <a href=\"/readyz\">/readyz</a>: probes</li>\n"
@@ -106,6 +108,12 @@ bool api_openapi(struct ld_call *c, struct ld_reply *out)
 {
     (void)c;
     return answer(out, "application/yaml", ld_embed_openapi_yaml);
+}
+
+bool api_openapi30(struct ld_call *c, struct ld_reply *out)
+{
+    (void)c;
+    return answer(out, "application/yaml", ld_embed_openapi_3_0_yaml);
 }
 
 /* GET /healthz. Whether to start the process anew would help: a failing disk is no reason to. */

@@ -64,6 +64,7 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/readyz",                  LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_readyz)},
     {"GET",    "/metrics",                 LD_BODY_NONE,     LD_ROLE_METRICS,  LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_metrics)},
     {"GET",    "/openapi.yaml",            LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_openapi)},
+    {"GET",    "/openapi-3.0.yaml",        LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_openapi30)},
     {"GET",    "/problems",                LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_problems)},
     {"GET",    "/problems/{p}",            LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_problem)},
     {"GET",    "/",                        LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_front)},

@@ -9,7 +9,7 @@ from contract import CONTRACT
 from harness import Client, Server
 
 KEY, OTHER = "correct-horse-battery-staple", "second-key-0123456789"
-PUBLIC = {"healthz", "readyz", "openapi", "problems", "problem", "front", "favicon"}
+PUBLIC = {"healthz", "readyz", "openapi", "openapi30", "problems", "problem", "front", "favicon"}
 
 
 @pytest.fixture

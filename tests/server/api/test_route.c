@@ -107,8 +107,9 @@ START_TEST(only_probes_the_contract_and_pages_are_public)
 {
     for (size_t i = 0; i < ld_n_routes; i++) {
         const char *path = ld_routes[i].path;
-        static const char *const public[] = {"/healthz",      "/readyz", "/openapi.yaml", "/problems",
-                                             "/problems/{p}", "/",       "/favicon.ico"};
+        static const char *const public[] = {
+            "/healthz",      "/readyz", "/openapi.yaml", "/openapi-3.0.yaml", "/problems",
+            "/problems/{p}", "/",       "/favicon.ico"};
         bool is_public = false;
         for (size_t k = 0; k < sizeof public / sizeof *public; k++)
             is_public |= strcmp(path, public[k]) == 0;
