@@ -17,7 +17,7 @@ export SOURCE_DATE_EPOCH
 rm -rf "$out"/laplaced-*/ "$out"/laplaced*_*
 tree=$out/laplaced-$version
 mkdir "$tree"
-tar -C "$root" -c --exclude=__pycache__ Makefile openapi.yaml core server schema tools docs deploy README.md CHANGELOG.md LICENSE | tar -C "$tree" -x
+tar -C "$root" -c --exclude=__pycache__ Makefile openapi.yaml openapi-3.0.yaml core server schema tools docs deploy README.md CHANGELOG.md LICENSE | tar -C "$tree" -x
 cp -R "$tree/deploy/debian" "$tree/debian"
 cat >"$tree/debian/changelog" <<END
 laplaced ($version) unstable; urgency=medium

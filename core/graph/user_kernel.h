@@ -113,6 +113,12 @@ enum kb_err kb_user_gram(const struct kb_user_kernel_spec *spec, const struct kb
 bool kb_user_kernel_has_pairs(const struct kb_user_kernel *k);
 double kb_user_kernel_pair(const struct kb_user_kernel *k, struct kb_user u, struct kb_user v);
 
+/* out[i] = G[u, v_i] of any users, normalised when asked. Where values are not at hand, k takes u as an anchor, hence
+ * must be the caller's own (new_like), and each v_i whose diagonal is not known yet may take a system of its own:
+ * goes_on (NULL: to the end) is asked before each, and where it says no the rest is NaN. KB_ENOMEM, KB_ENOTPD. */
+enum kb_err kb_user_kernel_values(struct kb_user_kernel *k, struct kb_user u, const struct kb_user *v, size_t n,
+                                  bool (*goes_on)(void *arg), void *arg, double *out);
+
 /* Known diagonal values as a cache for snapshots: n_nodes doubles (NaN = not known), or 0 when dense or not
  * a graph kernel. */
 size_t kb_user_kernel_diag_cache(const struct kb_user_kernel *k, double *out, size_t max);

@@ -79,6 +79,13 @@ enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *
                                         kb_policy_bytes(&e->spec.rule, n) + kb_elimination_bytes(&e->spec.rule, n));
 }
 
+void kb_engine_meet(const struct kb_engine *e, const char *user, struct kb_scratch *s)
+{
+    const struct kb_user u = kb_engine_user_at(e, kb_ids_find(&e->users, user));
+
+    (void)kb_user_kernel_diag(kb_posterior_kernel(e->posterior)->user, u, s->user);
+}
+
 static void init_pool(struct pool *p, struct kb_hash_key key, size_t n, size_t n_exclude, struct kb_arena *arena)
 {
     *p = (struct pool){.key = key};

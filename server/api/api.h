@@ -19,6 +19,8 @@ bool api_challengers_get(struct ld_call *c, struct ld_reply *out);
 bool api_graph_put(struct ld_call *c, struct ld_reply *out);
 bool api_graph_patch(struct ld_call *c, struct ld_reply *out);
 bool api_graph_get(struct ld_call *c, struct ld_reply *out);
+bool api_near(struct ld_call *c, struct ld_reply *out);
+bool api_posterior(struct ld_call *c, struct ld_reply *out);
 bool api_arms_get(struct ld_call *c, struct ld_reply *out);
 bool api_model(struct ld_call *c, struct ld_reply *out);
 bool api_stats(struct ld_call *c, struct ld_reply *out);

@@ -87,6 +87,12 @@ const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
     {.key = "id", .lo = 1, .hi = 128},
 }, 6};
 
+const struct ld_rules ld_posterior_rules = {(const struct ld_rule[]){
+    {.key = "users", .lo = 1, .hi = 1000, .is_required = true},
+    {.key = "arms", .lo = 1, .hi = 1000},
+    {.key = "context", .lo = 0, .hi = 4096},
+}, 3};
+
 const struct ld_rules ld_promote_rules = {(const struct ld_rule[]){
     {.key = "challenger", .lo = 1, .hi = 64, .is_required = true},
     {.key = "version", .lo = 1, .hi = 9007199254740991},

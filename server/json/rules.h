@@ -73,6 +73,9 @@ enum { LD_OBSERVATION_USER, LD_OBSERVATION_CONTEXT, LD_OBSERVATION_ARM, LD_OBSER
        LD_OBSERVATION_PROPENSITY, LD_OBSERVATION_ID };
 extern const struct ld_rules ld_observation_rules;
 
+enum { LD_POSTERIOR_USERS, LD_POSTERIOR_ARMS, LD_POSTERIOR_CONTEXT };
+extern const struct ld_rules ld_posterior_rules;
+
 enum { LD_PROMOTE_CHALLENGER, LD_PROMOTE_VERSION };
 extern const struct ld_rules ld_promote_rules;
 
