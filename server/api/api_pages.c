@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/embed.h"
+#include "base/text.h"
 #include "base/version.h"
 
 #define MARKDOWN "text/markdown; charset=utf-8"
@@ -124,12 +125,23 @@ bool api_healthz(struct ld_call *c, struct ld_reply *out)
     return answer(out, NULL, "{\"status\":\"ok\"}");
 }
 
-/* GET /readyz. 503 while a balancer should send its traffic elsewhere (health.c). */
+/* GET /readyz. 503 while a balancer should send its traffic elsewhere (health.c). A warning changes nothing of that. */
 bool api_readyz(struct ld_call *c, struct ld_reply *out)
 {
     char buffer[LD_HEALTH_BYTES];
     const char *why = ld_health_refuses(c->server, buffer);
     if (why != NULL)
         ld_problem_set(out->problem, 503, "%s", why);
-    return answer(out, NULL, "{\"ready\":true}");
+    if (why != NULL || (why = ld_health_warns(c->server, buffer)) == NULL)
+        return answer(out, NULL, "{\"ready\":true}");
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_bool(&t, "ready", true);
+    ld_text_key(&t, "warnings");
+    ld_text_lit(&t, "[");
+    ld_text_string(&t, why);
+    ld_text_lit(&t, "]}");
+    out->text = ld_text_take(&t, &out->n);
+    return true;
 }

@@ -86,5 +86,7 @@ bool ld_health_is_moving(const struct ld_server *s);
  * asked for. */
 #define LD_HEALTH_BYTES 128
 const char *ld_health_refuses(struct ld_server *s, char buffer[LD_HEALTH_BYTES]);
+/* What somebody ought to look at though traffic may come, in buffer; NULL: nothing. Names as above. */
+const char *ld_health_warns(struct ld_server *s, char buffer[LD_HEALTH_BYTES]);
 
 #endif

@@ -73,9 +73,12 @@ compile_client_30() {
 # for any contract, so its operations are looked at alone.
 generate() {
     jar=$WORK/generators/node_modules/@openapitools/openapi-generator-cli/bin/openapi-generator.jar
-    rm -rf "$WORK/generators/$1" && mkdir "$WORK/generators/$1" &&
-        java -jar "$jar" generate -i "$ROOT/openapi-3.0.yaml" -g "$1" -o "$WORK/generators/$1" >"$WORK/generators/$1.log" 2>&1 &&
-        grep -rlqE "$2" "$WORK/generators/$1" --include="$3" || { tail -n 20 "$WORK/generators/$1.log"; return 1; }
+    rm -rf "$WORK/generators/$1" && mkdir "$WORK/generators/$1" || return 1
+    if ! java -jar "$jar" generate -i "$ROOT/openapi-3.0.yaml" -g "$1" -o "$WORK/generators/$1" >"$WORK/generators/$1.log" 2>&1; then
+        tail -n 20 "$WORK/generators/$1.log"
+        return 1
+    fi
+    grep -rlqE "$2" "$WORK/generators/$1" --include="$3"
 }
 validate_30() {
     java -jar "$WORK/generators/node_modules/@openapitools/openapi-generator-cli/bin/openapi-generator.jar" validate -i "$ROOT/openapi-3.0.yaml" >"$WORK/generators/validate.log" 2>&1 ||
@@ -83,6 +86,7 @@ validate_30() {
 }
 
 # The client of tools/clients/typescript with its tests, by its own settings; then the programs of its README, in their order as one.
+# shellcheck disable=SC2016 # backticks are Markdown's
 compile_typescript() {
     rm -rf "$WORK/typescript" && mkdir "$WORK/typescript" && cp -r "$ROOT/tools/clients/typescript/." "$WORK/typescript" && rm -rf "$WORK/typescript/src/contract.ts" &&
         "$BIN/openapi-typescript" "$ROOT/openapi.yaml" --default-non-nullable=false -o "$WORK/typescript/src/contract.ts" &&
