@@ -47,6 +47,9 @@ bool api_problem(struct ld_call *c, struct ld_reply *out);
 bool api_front(struct ld_call *c, struct ld_reply *out);
 bool api_favicon(struct ld_call *c, struct ld_reply *out);
 
+/* What an overview shows of a tenant besides its counts, for free(); NULL: no memory. */
+struct ld_overview *ld_overview_of(struct ld_tenant *t);
+
 /* Whether its experiment has found that the traffic does not match; false also while its book is behind. */
 bool ld_traffic_is_void(struct ld_tenant *t);
 
