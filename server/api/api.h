@@ -45,6 +45,8 @@ bool api_openapi30(struct ld_call *c, struct ld_reply *out);
 bool api_problems(struct ld_call *c, struct ld_reply *out);
 bool api_problem(struct ld_call *c, struct ld_reply *out);
 bool api_front(struct ld_call *c, struct ld_reply *out);
+bool api_console(struct ld_call *c, struct ld_reply *out);
+bool api_console_file(struct ld_call *c, struct ld_reply *out);
 bool api_favicon(struct ld_call *c, struct ld_reply *out);
 
 /* GET /events as a stream, where its client asks for one: as a handler does. */
