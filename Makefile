@@ -35,7 +35,7 @@ SERVER_SRC := $(filter-out server/app/main.c,$(wildcard server/*/*.c server/*/*.
 CTL_SRC := $(wildcard $(addsuffix /*.c,$(addprefix tools/,common evaluate demo ctl)))
 PAPER_SRC := $(wildcard tools/paper/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/%.o)
-SERVER_OBJ := $(addprefix $(OUT)/,$(addsuffix .o,$(basename $(SERVER_SRC)))) $(OUT)/embed.o
+SERVER_OBJ := $(addprefix $(OUT)/,$(addsuffix .o,$(basename $(SERVER_SRC)))) $(OUT)/embed.o $(OUT)/console_embed.o
 CTL_OBJ := $(CTL_SRC:%.c=$(OUT)/%.o) $(OUT)/ctl_embed.o
 CTL_LIB_OBJ := $(filter-out %/main.o,$(CTL_OBJ))
 PAPER_OBJ := $(PAPER_SRC:%.c=$(OUT)/%.o)
@@ -90,13 +90,18 @@ EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql s
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
+# The console, as a table of files.
+CONSOLE := $(sort $(wildcard server/console/*.html server/console/*.css server/console/*.js server/console/*.svg))
+$(OUT)/console_embed.c: $(CONSOLE) tools/embed.sh
+	@mkdir -p $(@D)
+	sh tools/embed.sh --table console $(CONSOLE) > $@.tmp && mv $@.tmp $@
 # The script and the style of the page of `laplacectl evaluate` (tools/evaluate/report_page.c).
 CTL_EMBED := tools/evaluate/page.css tools/evaluate/page.js
 $(OUT)/ctl_embed.c: $(CTL_EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(CTL_EMBED) > $@.tmp && mv $@.tmp $@
-$(OUT)/embed.o $(OUT)/ctl_embed.o: %.o: %.c
-	$(CC) -std=c11 -O1 -c -o $@ $<
+$(OUT)/embed.o $(OUT)/ctl_embed.o $(OUT)/console_embed.o: %.o: %.c
+	$(CC) -std=c11 -O1 -iquote server -c -o $@ $<
 
 # A program of tests is compiled, then linked, so that a change of a library compiles no test anew. Core tests link the core and
 # BLAS alone: a leak of layers fails at link time.

@@ -71,6 +71,9 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/problems/{p}",            LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_problem)},
     {"GET",    "/",                        LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_front)},
     {"GET",    "/favicon.ico",             LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_favicon)},
+    {"GET",    "/console",                 LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_console)},
+    {"GET",    "/console/",                LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_console_file)},
+    {"GET",    "/console/{f}",             LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_console_file)},
 };
 /* clang-format on */
 const size_t ld_n_routes = sizeof ld_routes / sizeof *ld_routes;
