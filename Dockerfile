@@ -18,7 +18,7 @@ COPY server server
 COPY schema schema
 COPY tools tools
 COPY docs/ERRORS.md docs/
-RUN make -j"$(nproc)" all \
+RUN make -j"$(nproc)" programs \
  && install -D -s -t /out build/release/laplaced build/release/laplacectl
 
 FROM debian:bookworm-slim

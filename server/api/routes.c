@@ -28,6 +28,7 @@ const struct ld_route ld_routes[] = {
     {"PUT",    "/tenants/{t}/graph",       LD_BODY_BULK,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_graph_put)},
     {"PATCH",  "/tenants/{t}/graph",       LD_BODY_PATCH,    LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_graph_patch)},
     {"GET",    "/tenants/{t}/graph",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_graph_get)},
+    {"GET",    "/tenants/{t}/graph/near",  LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_near)},
     {"PUT",    "/tenants/{t}/arms",        LD_BODY_BULK,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    QUEUED(LD_OP_EVENT, fill_arms_put)},
     {"PATCH",  "/tenants/{t}/arms",        LD_BODY_PATCH,    LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    QUEUED(LD_OP_EVENT, fill_arms_patch)},
     {"GET",    "/tenants/{t}/arms",        LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_arms_get)},
@@ -44,6 +45,7 @@ const struct ld_route ld_routes[] = {
     {"POST",   "/tenants/{t}/stop",        LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, QUEUED(LD_OP_SWITCH, fill_stop)},
     {"POST",   "/tenants/{t}/start",       LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, QUEUED(LD_OP_SWITCH, NULL)},
     {"DELETE", "/tenants/{t}/users/{u}",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK(ld_erasure, fill_erase)},
+    {"POST",   "/tenants/{t}/posterior",   LD_BODY_JSON,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_posterior)},
     {"GET",    "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_MODEL,   HANDLED(api_model)},
     {"GET",    "/tenants/{t}/stats",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_stats)},
     {"GET",    "/tenants/{t}/events",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_events)},
@@ -69,6 +71,9 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/problems/{p}",            LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_problem)},
     {"GET",    "/",                        LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_front)},
     {"GET",    "/favicon.ico",             LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_favicon)},
+    {"GET",    "/console",                 LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_console)},
+    {"GET",    "/console/",                LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_console_file)},
+    {"GET",    "/console/{f}",             LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_console_file)},
 };
 /* clang-format on */
 const size_t ld_n_routes = sizeof ld_routes / sizeof *ld_routes;
@@ -86,6 +91,9 @@ const struct ld_query ld_queries[] = {
     {"GET",   "/route/{t}",           "attributes", 0, 0,       0},
     {"GET",   "/route/{t}",           "decision",   0, 0,       0},
     {"GET",   "/route/{t}",           "fallback",   0, 0,       0},
+    {"GET",   "/tenants/{t}/graph/near", "user",  0, 0,       0},
+    {"GET",   "/tenants/{t}/graph/near", "hops",  0, 8,       2},
+    {"GET",   "/tenants/{t}/graph/near", "limit", 1, 1000,    300},
     {"GET",   "/tenants/{t}/stats",   "window_s", 1,   31536000,  3600},
     {"GET",   "/tenants/{t}/series",  "from",     0,   INT64_MAX, 0},
     {"GET",   "/tenants/{t}/series",  "to",       0,   INT64_MAX, INT64_MAX},

@@ -79,6 +79,7 @@ struct ld_experiment_rules {
     enum kb_aggregation aggregation;
     bool has_default;
     double default_reward, epsilon, holdout;
+    struct kb_split split; /* of the rule split */
     char salt[KB_SALT_MAX_BYTES + 1];
 };
 
@@ -125,8 +126,9 @@ struct ld_experiment {
     struct ld_user_set users;
 };
 
-/* What a rule promises of the arms of a pair. */
-double ld_experiment_reach(const struct ld_experiment_rules *rules, size_t n_arms);
+/* What a rule promises of the arms of a pair: the reach c of the pair e-process. */
+double ld_experiment_reach(const struct ld_experiment_rules *rules, size_t n_arms, const char *baseline,
+                           const char *arm);
 /* Comparisons that share the level. */
 size_t ld_experiment_n_sentences(const struct ld_experiment *e);
 size_t ld_experiment_n_traffic(const struct ld_experiment *e);

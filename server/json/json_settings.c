@@ -15,6 +15,7 @@
 #include "json/json_experiment.h"
 #include "json/json_fields.h"
 #include "json/json_routing.h"
+#include "json/json_split.h"
 #include "base/names.h"
 #include "spec/fields.h"
 
@@ -170,6 +171,9 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
         break;
     case LD_EXPERIMENT:
         ld_in_experiment(in, v, at);
+        break;
+    case LD_WEIGHTS:
+        ld_in_split(in, v, rule, at);
         break;
     case LD_GROUP:
         read_group(in, rule->key, v, out);
