@@ -101,6 +101,13 @@ pack_typescript() {
         ! grep -qE '"(test|out|src)/' "$WORK/packed.json"
 }
 
+# The types are those of Kubernetes' own description of its kinds, and of the Prometheus operator's.
+type_manifests() {
+    install "$HERE/kubernetes" "$WORK/kubernetes" &&
+        "${PYTHON:-python3}" -B "$HERE/kubernetes/typed.py" "$ROOT/deploy/kubernetes/monitored" >"$WORK/kubernetes/manifests.ts" &&
+        (cd "$WORK/kubernetes" && node_modules/.bin/tsc --noEmit --strict --skipLibCheck --module nodenext manifests.ts)
+}
+
 # Sets server and LAPLACED_URL.
 start_server() {
     rm -rf "$WORK/data" && : >"$WORK/greeting"
@@ -140,6 +147,7 @@ check "openapi-3.0.yaml has no faults under spectral, the schema of OpenAPI 3.0 
 check "a client generated from openapi-3.0.yaml compiles under tsc" compile_client_30
 check "the client of tools/clients/typescript and its README compile under tsc" compile_typescript
 check "the client of tools/clients/typescript can be published" pack_typescript
+check "what deploy/kubernetes has, Kubernetes and the Prometheus operator know by name and type" type_manifests
 if command -v java >/dev/null; then
     check "openapi-3.0.yaml is valid for openapi-generator" validate_30
     check "openapi-generator makes a client in Java" generate java 'private Long seq' Tenant.java
