@@ -11,10 +11,9 @@ static void read_baseline(struct ld_in *in, const struct ld_value *v, const stru
         strcpy(out, id);
 }
 
-static void read_range(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule,
-                       struct ld_experiment_settings *out)
+void ld_in_range(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *low, double *high)
 {
-    double *ends[] = {&out->low, &out->high};
+    double *ends[] = {low, high};
 
     if (!ld_in_list(in, v, rule))
         return;
@@ -44,7 +43,7 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
         (void)ld_in_real(in, v, rule, &out->traffic_level);
         break;
     default:
-        read_range(in, v, rule, out);
+        ld_in_range(in, v, rule, &out->low, &out->high);
         break;
     }
 }
@@ -55,6 +54,17 @@ void ld_in_experiment(struct ld_in *in, const struct ld_value *v, struct ld_expe
     if (ld_is(v, LD_V_NULL))
         return;
     out->is_on = ld_in_members(in, v, &ld_experiment_rules, read_member, out);
+}
+
+void ld_text_put_range(struct ld_text *t, double low, double high)
+{
+    ld_text_key(t, "range");
+    ld_text_lit(t, "[");
+    ld_text_item(t);
+    ld_text_number(t, low);
+    ld_text_item(t);
+    ld_text_number(t, high);
+    ld_text_lit(t, "]");
 }
 
 void ld_text_experiment_settings(struct ld_text *t, const struct ld_experiment_settings *e)
@@ -68,11 +78,6 @@ void ld_text_experiment_settings(struct ld_text *t, const struct ld_experiment_s
     ld_text_put_number(t, "difference", e->difference);
     ld_text_put_number(t, "level", e->level);
     ld_text_put_number(t, "traffic_level", e->traffic_level);
-    ld_text_key(t, "range");
-    ld_text_lit(t, "[");
-    ld_text_item(t);
-    ld_text_number(t, e->low);
-    ld_text_item(t);
-    ld_text_number(t, e->high);
-    ld_text_lit(t, "]}");
+    ld_text_put_range(t, e->low, e->high);
+    ld_text_lit(t, "}");
 }

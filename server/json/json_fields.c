@@ -33,6 +33,7 @@ static const struct {
     {"/promotion/challenger", LD_NAME_OR_NULL, AT(promotion.challenger)},
     {"/promotion/reason", LD_CHOICE, AT(promotion.reason)},
     {"/experiment", LD_EXPERIMENT, AT(experiment)},
+    {"/metrics", LD_METRICS, AT(spec.has_metrics)}, /* which follows from them */
 };
 
 static const enum ld_field_kind kinds[] = {

@@ -31,7 +31,8 @@ enum ld_field_kind {
     LD_NAME_OR_NULL,   /* char[LD_CHALLENGER_NAME_BYTES], or null ("") */
     LD_CHALLENGERS,    /* objects by their names; read behind all others, on whose values they rest */
     LD_ROUTING,        /* an object of its own (json_routing.c) */
-    LD_EXPERIMENT      /* likewise (json_experiment.c), or null */
+    LD_EXPERIMENT,     /* likewise (json_experiment.c), or null */
+    LD_METRICS         /* a list of objects (json_metric.c) */
 };
 
 /* A field by the rule of the schema that judges it, and where it is in struct ld_settings. */
