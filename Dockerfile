@@ -12,13 +12,13 @@ RUN apt-get update \
     liblapacke-dev liblbfgs-dev libsqlite3-dev libuv1-dev libsodium-dev libgnutls28-dev libcurl4-openssl-dev zlib1g-dev libzstd-dev \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY Makefile openapi.yaml ./
+COPY Makefile openapi.yaml openapi-3.0.yaml ./
 COPY core core
 COPY server server
 COPY schema schema
 COPY tools tools
 COPY docs/ERRORS.md docs/
-RUN make -j"$(nproc)" all \
+RUN make -j"$(nproc)" programs \
  && install -D -s -t /out build/release/laplaced build/release/laplacectl
 
 FROM debian:bookworm-slim

@@ -11,6 +11,8 @@ CXX := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(CC)))
 PYTHON ?= /usr/bin/python3
 WERROR ?=
 PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wold-style-definition -Wformat=2 -Wcast-align \
         -Wundef -Wvla -Wdouble-promotion $(WERROR)
@@ -33,7 +35,7 @@ SERVER_SRC := $(filter-out server/app/main.c,$(wildcard server/*/*.c server/*/*.
 CTL_SRC := $(wildcard $(addsuffix /*.c,$(addprefix tools/,common evaluate demo ctl)))
 PAPER_SRC := $(wildcard tools/paper/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/%.o)
-SERVER_OBJ := $(addprefix $(OUT)/,$(addsuffix .o,$(basename $(SERVER_SRC)))) $(OUT)/embed.o
+SERVER_OBJ := $(addprefix $(OUT)/,$(addsuffix .o,$(basename $(SERVER_SRC)))) $(OUT)/embed.o $(OUT)/console_embed.o
 CTL_OBJ := $(CTL_SRC:%.c=$(OUT)/%.o) $(OUT)/ctl_embed.o
 CTL_LIB_OBJ := $(filter-out %/main.o,$(CTL_OBJ))
 PAPER_OBJ := $(PAPER_SRC:%.c=$(OUT)/%.o)
@@ -47,8 +49,9 @@ FUZZ_TESTS := $(OUT)/tests/fuzz/test_corpus
 FUZZ_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/fuzz/fuzz_*.c) tests/fuzz/expect.c)
 TEST_LIB_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/lib/*.c))
 
-.PHONY: all
-all: $(OUT)/laplaced $(OUT)/laplacectl $(OUT)/paperbench ## build build/laplaced, build/laplacectl and build/paperbench
+.PHONY: all programs
+programs: $(OUT)/laplaced $(OUT)/laplacectl # what is installed
+all: programs $(OUT)/paperbench ## build build/laplaced, build/laplacectl and build/paperbench
 ifeq ($(MODE),release)
 	@ln -sf $(MODE)/laplaced $(BUILD)/laplaced
 	@ln -sf $(MODE)/laplacectl $(BUILD)/laplacectl
@@ -83,17 +86,22 @@ $(OUT)/core/%.o: core/%.c
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml docs/ERRORS.md
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
-# The script and the style of the page of `laplacectl evaluate` (tools/evaluate/ope_page.c).
+# The console, as a table of files.
+CONSOLE := $(sort $(wildcard server/console/*.html server/console/*.css server/console/*.js server/console/*.svg))
+$(OUT)/console_embed.c: $(CONSOLE) tools/embed.sh
+	@mkdir -p $(@D)
+	sh tools/embed.sh --table console $(CONSOLE) > $@.tmp && mv $@.tmp $@
+# The script and the style of the page of `laplacectl evaluate` (tools/evaluate/report_page.c).
 CTL_EMBED := tools/evaluate/page.css tools/evaluate/page.js
 $(OUT)/ctl_embed.c: $(CTL_EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(CTL_EMBED) > $@.tmp && mv $@.tmp $@
-$(OUT)/embed.o $(OUT)/ctl_embed.o: %.o: %.c
-	$(CC) -std=c11 -O1 -c -o $@ $<
+$(OUT)/embed.o $(OUT)/ctl_embed.o $(OUT)/console_embed.o: %.o: %.c
+	$(CC) -std=c11 -O1 -iquote server -c -o $@ $<
 
 # A program of tests is compiled, then linked, so that a change of a library compiles no test anew. Core tests link the core and
 # BLAS alone: a leak of layers fails at link time.
@@ -139,6 +147,7 @@ wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
     $(call wants,--test,test test-% layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
+    $(call wants,--package,deb test-package test-deb) $(call wants,--pages,pages install) \
     $(call wants,--proxies,test-proxies) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
@@ -148,7 +157,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run tour paper test test-proxies test-room test-unit test-property coverage peeking test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker install clean help
+.PHONY: setup run tour paper test test-proxies test-room test-unit test-property coverage peeking test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker pages install deb test-package test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -294,10 +303,36 @@ bench-record: $(BENCH_COUNTED) ## count them anew and write tests/bench/recorded
 	$(PYTHON) tests/bench/counts.py $(OUT) record
 docker: ## build the container image
 	docker build -t laplaced .
-install: all ## install below PREFIX (default /usr/local)
-	install -D -m 755 $(OUT)/laplaced $(DESTDIR)$(PREFIX)/bin/laplaced
-	install -D -m 755 $(OUT)/laplacectl $(DESTDIR)$(PREFIX)/bin/laplacectl
-	install -D -m 644 deploy/laplaced.service $(DESTDIR)$(PREFIX)/lib/systemd/system/laplaced.service
+# What stands beside an installed program, made from its --help; the date of its pages is the source's.
+PAGES := $(OUT)/pages
+pages: $(PAGES)/laplaced.8
+$(PAGES)/laplaced.8: $(OUT)/laplaced $(OUT)/laplacectl $(wildcard tools/pages/*.py)
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)} \
+		$(PYTHON) -B tools/pages/pages.py $(OUT)/laplaced $(OUT)/laplacectl $(PAGES)
+# The configuration file is left alone where there is one.
+INSTALL_TO := $(DESTDIR)$(PREFIX)
+install: programs pages ## install below PREFIX (/usr/local) and SYSCONFDIR (/etc), where DESTDIR says: programs, unit, configuration, manual, completion
+	install -D -m 755 -t $(INSTALL_TO)/bin $(OUT)/laplaced $(OUT)/laplacectl
+	install -D -m 644 -t $(INSTALL_TO)/share/man/man8 $(PAGES)/laplaced.8
+	install -D -m 644 -t $(INSTALL_TO)/share/man/man5 $(PAGES)/laplaced.conf.5
+	install -D -m 644 -t $(INSTALL_TO)/share/man/man1 $(PAGES)/laplacectl.1
+	install -D -m 644 $(PAGES)/laplaced.bash $(INSTALL_TO)/share/bash-completion/completions/laplaced
+	install -D -m 644 $(PAGES)/laplacectl.bash $(INSTALL_TO)/share/bash-completion/completions/laplacectl
+	install -D -m 644 -t $(INSTALL_TO)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions) $(PAGES)/_laplaced $(PAGES)/_laplacectl
+	install -D -m 644 $(PAGES)/laplaced.conf.example $(INSTALL_TO)/share/doc/laplaced/examples/laplaced.conf
+	install -D -m 644 deploy/laplaced.sysusers $(INSTALL_TO)/lib/sysusers.d/laplaced.conf
+	install -d $(DESTDIR)$(UNITDIR)
+	sed -e 's|/usr/local/bin|$(PREFIX)/bin|' -e 's|/etc/laplaced|$(SYSCONFDIR)/laplaced|' deploy/laplaced.service > $(DESTDIR)$(UNITDIR)/laplaced.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/laplaced.service
+	test -e $(DESTDIR)$(SYSCONFDIR)/laplaced/laplaced.conf || install -D -m 644 deploy/laplaced.conf $(DESTDIR)$(SYSCONFDIR)/laplaced/laplaced.conf
+deb: ## the Debian package, in build/deb
+	sh tools/deb.sh $(BUILD)/deb
+test-package: deb ## the Debian package: lintian, and what is in it
+	LAPLACED_PACKAGES=$(abspath $(BUILD))/deb sh tests/run.sh $(OUT) package
+BASE := $(BUILD)/base/bookworm.tar
+test-deb: deb ## minutes, as root: the package in a bare Debian 12 - installed, upgraded under load, removed, purged - and built again elsewhere to the same bytes
+	sh tools/base.sh $(BASE)
+	LAPLACED_PACKAGES=$(abspath $(BUILD))/deb LAPLACED_BASE=$(abspath $(BASE)) sh tests/run.sh $(OUT) package-deep
 clean: ## remove build/
 	rm -rf $(BUILD)
 help: ## this list

@@ -231,7 +231,9 @@ class Experiment:
             return {a: 0.5 for a in self.arms}
         k, eps = len(self.arms), rule["epsilon"]
         floor = (1 - eps + eps / k) / (1 - eps + 2 * eps / k) if eps > 0 else 1.0
-        return {a: floor for a in self.arms}
+        w = rule["weights"] if rule["type"] == "split" else {}
+        base = w.get(self.config["experiment"]["baseline"] or self.arms[0], 0)
+        return {a: max(base, w[a]) / (base + w[a]) if base > 0 and w.get(a, 0) > 0 else floor for a in self.arms}
 
     def refresh(self, line):
         want = self.wanted()

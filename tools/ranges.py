@@ -22,7 +22,7 @@ ENDS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
 ROUTES = {
     "arms": ("PUT", "/tenants/{tenant}/arms"), "arms_patch": ("PATCH", "/tenants/{tenant}/arms"),
     "compact": ("POST", "/tenants/{tenant}/compact"), "graph": ("PUT", "/tenants/{tenant}/graph"), "graph_patch": ("PATCH", "/tenants/{tenant}/graph"),
-    "key": ("POST", "/keys"), "limits": ("PUT", "/tenants/{tenant}/limits"), "observe": ("POST", "/observe"), "promote": ("POST", "/tenants/{tenant}/promote"),
+    "key": ("POST", "/keys"), "limits": ("PUT", "/tenants/{tenant}/limits"), "observe": ("POST", "/observe"), "posterior": ("POST", "/tenants/{tenant}/posterior"), "promote": ("POST", "/tenants/{tenant}/promote"),
     "repair": ("POST", "/tenants/{tenant}/repair"), "replay": ("POST", "/tenants/{tenant}/replay"), "reward": ("POST", "/reward"), "rollback": ("POST", "/tenants/{tenant}/rollback"), "select": ("POST", "/select"),
     "settings": ("PUT", "/tenants/{tenant}"), "tenant_key": ("POST", "/tenants/{tenant}/keys"),
 }

@@ -2,6 +2,7 @@
 """schema/*.schema.json say what a body and a line of the log may be. This writes what repeats them:
 
     openapi.yaml              its schemas from MARK on, which are those of schema/ by their names
+    openapi-3.0.yaml          openapi.yaml for tools that read OpenAPI 3.0 (openapi30.py)
     server/json/rules.[ch]    names, limits and words of the bodies, for the decoders
 
     tools/schemas.py            writes them
@@ -19,6 +20,8 @@ import sys
 import textwrap
 
 import yaml
+
+import openapi30
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "schema"
@@ -191,7 +194,7 @@ def snake(name):
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Request")).lower()
 
 
-VALUES = ("Id", "DecisionId", "Edge", "Pair", "Weight", "Rewards", "AttributeName", "AttributeValue", "AttributeValues", "Hour", "RangeEnd", "MetricName")  # what is read where it is no member
+VALUES = ("Id", "DecisionId", "Edge", "Pair", "Weight", "Rewards", "AttributeName", "AttributeValue", "AttributeValues", "Hour", "RangeEnd", "SplitWeight", "MetricName")  # what is read where it is no member
 
 
 class Rules:
@@ -279,7 +282,8 @@ def main():
     is_check = "--check" in sys.argv[1:]
     header, source = Rules().write()
     differing = []
-    for path, text in (("openapi.yaml", contract()), ("server/json/rules.h", header), ("server/json/rules.c", source)):
+    document = contract()
+    for path, text in (("openapi.yaml", document), ("openapi-3.0.yaml", openapi30.written(document)), ("server/json/rules.h", header), ("server/json/rules.c", source)):
         file = ROOT / path
         if not file.exists() or file.read_text() != text:
             differing.append(path)

@@ -2,10 +2,11 @@
 # Installs what laplaced needs to be built (and with --test: to be tested; with --lint: to be linted; with
 # --paper: to draw the papers' figures; with --league: to be compared with other algorithms; with --fuzz: to be fuzzed;
 # with --bench: to have its instructions counted; with --contract: to hold openapi.yaml to the linters and a generated
-# client; with --proxies: to be run behind and before proxies) by apt.
+# client; with --proxies: to be run behind and before proxies; with --pages: to be installed with its manual; with --package:
+# to be made a Debian package that is tried) by apt.
 # Says first what it will do, does nothing when all is there, and needs root or sudo only when something is missing.
 #
-#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--proxies] [--list]
+#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--proxies] [--pages] [--package] [--list]
 set -eu
 
 # a|b: either will do; the first is installed when neither is there.
@@ -17,6 +18,8 @@ LINT='clang-format cppcheck shellcheck systemd strace prometheus'
 FUZZ='clang'
 BENCH='valgrind'
 CONTRACT='nodejs npm'
+PAGES='python3'
+PACKAGE='dpkg-dev debhelper lintian fakeroot python3 mmdebstrap'
 PROXIES='nginx-light|nginx-core|nginx-full|nginx-extras haproxy caddy'
 LEAGUE='python3 python3-numpy python3-sklearn'
 PAPER='gnuplot-nox|gnuplot-qt|gnuplot-x11'
@@ -30,13 +33,15 @@ for arg in "$@"; do
     --lint) wanted="$wanted $LINT" ;;
     --paper) wanted="$wanted $PAPER" ;;
     --league) wanted="$wanted $LEAGUE" ;;
+    --pages) wanted="$wanted $PAGES" ;;
+    --package) wanted="$wanted $PACKAGE" ;;
     --fuzz) wanted="$wanted $FUZZ" ;;
     --bench) wanted="$wanted $BENCH" ;;
     --contract) wanted="$wanted $CONTRACT" ;;
     --proxies) wanted="$wanted $PROXIES" ;;
     --list) is_list=true ;;
     *)
-        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--proxies] [--list]" >&2
+        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--proxies] [--pages] [--package] [--list]" >&2
         exit 2
         ;;
     esac

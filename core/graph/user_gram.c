@@ -34,8 +34,19 @@ static enum kb_err put_columns(const struct kb_cg *cg, struct kb_cg_work *work, 
     return KB_OK;
 }
 
+/* The inverse has no diagonal entry below 1 / max diag(A), so an entry that misses by limit / rho misses, after the
+ * division, by at most limit max diag(A) / rho. */
+static void stop_at(struct kb_cg *cg, double tolerance)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < cg->order; i++)
+        least = fmin(least, cg->inverse_diagonal[i]);
+    if (tolerance > 0 && cg->order > 0)
+        kb_cg_stop_at(cg, tolerance * cg->rho * least);
+}
+
 enum kb_err kb_user_gram(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph,
-                         const struct kb_user *users, size_t n, double *gram)
+                         const struct kb_user *users, size_t n, double tolerance, double *gram)
 {
     size_t *known = kb_array(n + 1, 1, sizeof *known), n_known = 0;
     double *diag = kb_array(n + 1, 1, sizeof *diag);
@@ -45,6 +56,7 @@ enum kb_err kb_user_gram(const struct kb_user_kernel_spec *spec, const struct kb
 
     KB_TRY(rc);
     KB_TRY(kb_cg_init(&cg, graph, spec->rho, 0));
+    stop_at(&cg, tolerance);
     KB_TRY(kb_cg_work_init(&work, cg.order, KB_CG_WIDTH));
     for (size_t i = 0; i < n * n; i++)
         gram[i] = 0;

@@ -201,14 +201,22 @@ out:
     return rc;
 }
 
-/* Everything but the anchors is the same memory. */
+/* Everything but the anchors, which other's writer may be at, is the same memory. */
 enum kb_err kb_user_kernel_new_like(struct kb_user_kernel **out, const struct kb_user_kernel *other)
 {
     struct kb_user_kernel *k = kb_array(1, 1, sizeof *k);
     if (k == NULL)
         return KB_ENOMEM;
     assert(!kb_user_kernel_is_learned(other->spec.type)); /* what a kernel has learned has one owner */
-    *k = *other;
+    k->spec = other->spec;
+    k->form = other->form;
+    k->n = other->n;
+    k->shared = other->shared;
+    k->own = other->own;
+    k->g = other->g;
+    k->cg = other->cg;
+    k->diag = other->diag;
+    k->n_owners = other->n_owners;
     kb_anchors_init(&k->anchors, k->n, other->anchors.key);
     ++*k->n_owners;
     *out = k;

@@ -103,15 +103,21 @@ void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, dou
 /* Whether a few values of the kernel may be had for less than the kernel: the inverse Laplacian over a graph, without a
  * population, divided by its diagonal. */
 bool kb_user_gram_is_served(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph);
-/* gram (n x n) = G[u_i, u_j] of such a kernel, to ten digits or more, by conjugate gradients: O(n iterations (nodes +
- * edges)). KB_ENOTPD, KB_ENOMEM. */
+/* gram (n x n) = G[u_i, u_j] of such a kernel, each entry wrong by at most `tolerance` (0: to ten digits or more), by
+ * conjugate gradients: O(n iterations (nodes + edges)), iterations growing with the digits. KB_ENOTPD, KB_ENOMEM. */
 enum kb_err kb_user_gram(const struct kb_user_kernel_spec *spec, const struct kb_graph *graph,
-                         const struct kb_user *users, size_t n, double *gram);
+                         const struct kb_user *users, size_t n, double tolerance, double *gram);
 
 /* Whether G[u, v] of any two users is at hand, anchors or not; else (a graph too large to be held) it would take a
  * system. And that value, normalised when asked. O(1). */
 bool kb_user_kernel_has_pairs(const struct kb_user_kernel *k);
 double kb_user_kernel_pair(const struct kb_user_kernel *k, struct kb_user u, struct kb_user v);
+
+/* out[i] = G[u, v_i] of any users, normalised when asked. Where values are not at hand, k takes u as an anchor, hence
+ * must be the caller's own (new_like), and each v_i whose diagonal is not known yet may take a system of its own:
+ * goes_on (NULL: to the end) is asked before each, and where it says no the rest is NaN. KB_ENOMEM, KB_ENOTPD. */
+enum kb_err kb_user_kernel_values(struct kb_user_kernel *k, struct kb_user u, const struct kb_user *v, size_t n,
+                                  bool (*goes_on)(void *arg), void *arg, double *out);
 
 /* Known diagonal values as a cache for snapshots: n_nodes doubles (NaN = not known), or 0 when dense or not
  * a graph kernel. */

@@ -45,6 +45,7 @@ struct kb_site {
 struct kb_refit {
     uint64_t event; /* the last of the log */
     double rewards; /* observations by then */
+    double before;  /* observations by the last refit before; 0: there has been none */
     bool is_first;  /* no refit has been before */
     struct kb_reward_sums sums;
 };

@@ -79,6 +79,13 @@ enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *
                                         kb_policy_bytes(&e->spec.rule, n) + kb_elimination_bytes(&e->spec.rule, n));
 }
 
+void kb_engine_meet(const struct kb_engine *e, const char *user, struct kb_scratch *s)
+{
+    const struct kb_user u = kb_engine_user_at(e, kb_ids_find(&e->users, user));
+
+    (void)kb_user_kernel_diag(kb_posterior_kernel(e->posterior)->user, u, s->user);
+}
+
 static void init_pool(struct pool *p, struct kb_hash_key key, size_t n, size_t n_exclude, struct kb_arena *arena)
 {
     *p = (struct pool){.key = key};
@@ -259,9 +266,39 @@ static void complete(const struct kb_engine *e, const struct kb_candidates *cand
     v->score[v->chosen] = v->mean[v->chosen] + e->spec.conf.beta * v->sd[v->chosen];
 }
 
-/* One prediction for all, then the rule on what it says. */
-static void judge_at_once(const struct kb_engine *e, const struct kb_candidates *cand, const struct kb_way *way,
-                          size_t n_shown, double uniform, struct kb_scratch *s, struct verdict *v)
+/* The candidates' weights under the rule split. O(C) for each arm that has one. */
+static void weigh_split(const struct kb_engine *e, const struct kb_candidates *cand, const char *const *ids,
+                        double *weight)
+{
+    const struct kb_split *split = &e->spec.rule.split;
+
+    memset(weight, 0, cand->n * sizeof *weight);
+    for (uint32_t i = 0; i < split->n; i++) {
+        const size_t at = kb_engine_place_of(e, cand, ids, kb_split_id(split, i));
+
+        if (at != SIZE_MAX)
+            weight[at] = split->weight[i];
+    }
+}
+
+/* Before it has found its scales a model draws alike, but for a split, which asks no model. */
+static void weigh_policy(const struct kb_engine *e, const struct kb_candidates *cand, const char *const *ids,
+                         struct kb_scratch *s, struct verdict *v)
+{
+    static const struct kb_rule_spec uniform_rule = {.type = KB_RULE_UNIFORM};
+    const bool is_split = e->spec.rule.type == KB_RULE_SPLIT;
+    const struct kb_rule_spec *rule = kb_engine_is_untuned(e) && !is_split ? &uniform_rule : &e->spec.rule;
+
+    if (is_split)
+        weigh_split(e, cand, ids, v->propensity);
+    kb_policy_propensities(rule, kb_policy_scale(rule, e->spec.conf.beta, (double)e->history.n_observed), cand->n,
+                           v->mean, v->sd, is_split ? v->propensity : v->score, v->propensity, &s->arena);
+}
+
+/* One prediction for all, then the rule on what it says. ids: the candidates' names. */
+static void judge_at_once(const struct kb_engine *e, const struct kb_candidates *cand, const char *const *ids,
+                          const struct kb_way *way, size_t n_shown, double uniform, struct kb_scratch *s,
+                          struct verdict *v)
 {
     const bool is_of_best = is_narrow(e, cand->n, n_shown);
     if (is_of_best)
@@ -273,11 +310,8 @@ static void judge_at_once(const struct kb_engine *e, const struct kb_candidates 
             v->score[i] = is_of_best && isnan(v->sd[i]) ? -(double)INFINITY : v->mean[i] + e->spec.conf.beta * v->sd[i];
     else
         kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
-    static const struct kb_rule_spec uniform_rule = {.type = KB_RULE_UNIFORM};
-    const struct kb_rule_spec *rule = kb_engine_is_untuned(e) ? &uniform_rule : &e->spec.rule;
     if (way->route == KB_ROUTE_POLICY)
-        kb_policy_propensities(rule, kb_policy_scale(rule, e->spec.conf.beta, (double)e->history.n_observed), cand->n,
-                               v->mean, v->sd, v->score, v->propensity, &s->arena);
+        weigh_policy(e, cand, ids, s, v);
     choose(way, cand->n, uniform, v);
     if (is_of_best)
         complete(e, cand, s, v);
@@ -371,7 +405,7 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
     if (is_asked && kb_rule_reads_levels(e->spec.rule.type))
         judge_by_levels(e, &cand, &way, uniform, s, &v);
     else if (is_asked)
-        judge_at_once(e, &cand, &way, n_shown, uniform, s, &v);
+        judge_at_once(e, &cand, p->id, &way, n_shown, uniform, s, &v);
     else
         judge_blindly(&way, p->n, uniform, &v);
     order_by_score(p->n, n_shown, v.chosen, &(struct ranking){v.score, q->key}, order);

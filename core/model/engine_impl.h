@@ -308,6 +308,9 @@ struct kb_way {
 struct kb_way kb_engine_find_way(const struct kb_engine *e, const struct kb_query *q, const struct kb_candidates *cand,
                                  const char *const *ids);
 /* For a way that is not the policy's. */
+/* The arm's place among the candidates, whose names are ids; SIZE_MAX: it is none of them. */
+size_t kb_engine_place_of(const struct kb_engine *e, const struct kb_candidates *cand, const char *const *ids,
+                          const char *id);
 void kb_way_propensities(const struct kb_way *way, size_t n, double *propensity);
 /* What `decided` says of it: in reserve, with the user's number to come; and in apply. */
 void kb_engine_stage_route(struct kb_engine *e, const struct kb_event *ev, uint32_t user);

@@ -70,6 +70,10 @@ enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *
 enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
                              struct kb_decision *out, struct kb_errmsg *msg);
 
+/* Solves what a decision for this user would have to solve first, so that it need not: a graph that is too large to be
+ * inverted has a system for a new user. With a scratch that fits. No allocation. */
+void kb_engine_meet(const struct kb_engine *e, const char *user, struct kb_scratch *s);
+
 enum kb_decision_state {
     KB_DECISION_UNKNOWN, /* never seen, or closed: the log knows */
     KB_DECISION_PENDING,

@@ -26,6 +26,12 @@ static size_t place_of(const struct kb_candidates *cand, const char *const *ids,
     return SIZE_MAX;
 }
 
+size_t kb_engine_place_of(const struct kb_engine *e, const struct kb_candidates *cand, const char *const *ids,
+                          const char *id)
+{
+    return place_of(cand, ids, kb_ids_find(&e->arm_ids, id), id);
+}
+
 static enum kb_route side_of(const struct kb_routing_spec *r, const char *user)
 {
     if (r->is_stopped)
@@ -43,7 +49,7 @@ struct kb_way kb_engine_find_way(const struct kb_engine *e, const struct kb_quer
         return way;
     way.route = side_of(r, q->user);
     if (way.route != KB_ROUTE_POLICY && r->baseline == KB_BASELINE_ARM) {
-        way.index = place_of(cand, ids, kb_ids_find(&e->arm_ids, r->arm), r->arm);
+        way.index = kb_engine_place_of(e, cand, ids, r->arm);
         if (way.index != SIZE_MAX)
             return way;
     }

@@ -54,8 +54,11 @@ bool kb_engine_is_refit_due(const struct kb_engine *e, size_t n_more)
 
 struct kb_refit kb_engine_refit(const struct kb_engine *e, uint64_t seq)
 {
-    return (struct kb_refit){
-        .event = seq - 1, .rewards = e->history.n_observed, .is_first = e->n_tunings == 0, .sums = e->sums};
+    return (struct kb_refit){.event = seq - 1,
+                             .rewards = e->history.n_observed,
+                             .before = last_refit(e),
+                             .is_first = e->n_tunings == 0,
+                             .sums = e->sums};
 }
 
 void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t)
@@ -127,6 +130,8 @@ enum kb_err kb_site_find_scales(const struct kb_site *site, const struct kb_refi
     struct kb_scale_search search = {.spec = spec,
                                      .graph = site->graph,
                                      .is_first = refit->is_first,
+                                     .looks_for_rho =
+                                         refit->is_first || kb_tuning_looks_for_rho(refit->before, refit->rewards),
                                      .range = sums->highest > sums->lowest ? sums->highest - sums->lowest : 1,
                                      .square = sums->square * exp2(sums->halvings - h->unit)};
     const size_t n_scaled = kb_spec_finds_context_scales(spec) && h->n > 0 ? spec->context_dim : 0;

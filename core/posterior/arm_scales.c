@@ -9,8 +9,9 @@
  *                 R^2 (R: range of the rewards), so that nothing depends on the unit of the rewards
  *   lengthscale   of the contexts: the best of a few multiples of the median distance while there are few rewards, then
  *                 of the one in force, each with variances of its own; ln l ~ N(ln median, 1)
- *   rho           of the users' graph: the best of RHOS, on the rows of at most MOST_USERS users; moved only for a gain
- *                 of more than LEAST_GAIN, since another rho is another inverse of the graph
+ *   rho           of the users' graph, when the search looks for one: the best of RHOS, once there are some rewards of
+ *                 its neighbours there, on the rows of at most MOST_USERS users; moved only for a gain of more than
+ *                 LEAST_GAIN, since another rho is another inverse of the graph
  *
  * Priors of the variances: ln(v_j / s2) ~ N(ln r_j, 1.5^2), r = 1 for arms, 0.1 for users within an arm, 3 for
  * contexts.
@@ -29,7 +30,8 @@
 #define MOST_USERS 256u
 #define FEW_REWARDS 150.0
 #define LEAST_GAIN 1.0
-#define WHOLE_FIT 16u /* iterations of L-BFGS */
+#define GRAM_TOLERANCE 1e-3 /* of entries, where the diagonal is 1 */
+#define WHOLE_FIT 16u       /* iterations of L-BFGS */
 #define SHORT_FIT 8u
 
 enum component { ARM, USER, CONTEXT, LINEAR, N_COMPONENTS };
@@ -37,6 +39,7 @@ enum component { ARM, USER, CONTEXT, LINEAR, N_COMPONENTS };
 static const unsigned bit_of[N_COMPONENTS] = {KB_LEARNED_ARM, KB_LEARNED_USER, KB_LEARNED_CONTEXT, KB_LEARNED_LINEAR};
 static const double ratio_of[N_COMPONENTS] = {1, 0.1, 3, 3};
 static const double RHOS[] = {0.03, 0.3, 1, 3};
+#define N_RHOS (sizeof RHOS / sizeof *RHOS)
 static const double WIDE[] = {0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8}, NARROW[] = {1, 0.7, 1.4};
 
 /* An arm's part of the sample. */
@@ -442,7 +445,7 @@ static enum kb_err try_rho(struct sample *m, double rho, const struct kb_user *u
     struct kb_user_kernel_spec spec = m->search->spec->user_kernel;
     double before;
     spec.rho = rho;
-    enum kb_err rc = kb_user_gram(&spec, m->search->graph, users, n_users, gram);
+    enum kb_err rc = kb_user_gram(&spec, m->search->graph, users, n_users, GRAM_TOLERANCE, gram);
     if (rc != KB_OK)
         return rc;
     put_users_of(m, gram, n_users, of);
@@ -451,8 +454,15 @@ static enum kb_err try_rho(struct sample *m, double rho, const struct kb_user *u
 
 static bool searches_rho(const struct sample *m)
 {
-    return is_learned(m, KB_LEARNED_RHO) && has_component(m, USER) &&
+    return m->search->looks_for_rho && is_learned(m, KB_LEARNED_RHO) && has_component(m, USER) &&
            kb_user_gram_is_served(&m->search->spec->user_kernel, m->search->graph);
+}
+
+/* The values beside the present one, or all of them as long as there are few rewards. */
+static bool is_tried(const struct sample *m, double present, size_t i)
+{
+    const bool is_next = (i == 0 || RHOS[i - 1] <= present) && (i == N_RHOS - 1 || RHOS[i + 1] >= present);
+    return RHOS[i] != present && (is_next || m->search->is_first || m->search->count < FEW_REWARDS);
 }
 
 /* The best rho with variances there; what it gains is taken off *after. The sample is smaller afterwards. */
@@ -473,10 +483,11 @@ static enum kb_err search_rho(struct sample *m, const struct kb_vec_kernel_spec 
     KB_TRY(rc);
     struct kb_scales present_at = *at;
     KB_TRY(try_rho(m, *rho, users, n_users, of, gram, &present_at, SHORT_FIT, &present));
-    for (size_t i = 0; i < sizeof RHOS / sizeof *RHOS; i++) {
+    for (size_t i = 0; i < N_RHOS; i++) {
         struct kb_scales tried = *at;
         double value;
-        rc = RHOS[i] == *rho ? KB_ENOTPD : try_rho(m, RHOS[i], users, n_users, of, gram, &tried, SHORT_FIT, &value);
+        rc = !is_tried(m, *rho, i) ? KB_ENOTPD
+                                   : try_rho(m, RHOS[i], users, n_users, of, gram, &tried, SHORT_FIT, &value);
         if (rc == KB_ENOTPD)
             continue;
         KB_TRY(rc);

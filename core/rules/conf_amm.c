@@ -8,10 +8,10 @@
  *   upper_a = mean_a + sqrt(R_a^2 / a) sd_a,  lower_a = mean_a - sqrt(R_a^2 / a) sd_a                  for every a > 0
  *
  *   amm   a = a0 alone. y drops out: R_a0^2 = a0 B^2 + sigma^2 ln det + 2 sigma^2 ln 1/delta
- *   dmm   the best of a in {1, 3, 10, 30, 100} a0 (TC's own grid lies too low: docs/decisions/0010)
- *   cmm   the best of all a > 0: the dual of TC's cone program (eq. 10) in one variable. The dual is quasi-convex in a
- *         (docs/decisions/0011), so golden section in ln a finds it; any a gives a valid bound, so a search stopped
- *         early is wide, never wrong.
+ *   dmm   the best of a in {1, 3, 10, 30, 100} a0; TC's own grid is a tenth of it, and lies too low
+ * (docs/decisions/0010) cmm   the best of all a > 0: the dual of TC's cone program (eq. 10) in one variable. The dual
+ * is quasi-convex in a (docs/decisions/0011), so golden section in ln a finds it; any a gives a valid bound, so a
+ * search stopped early is wide, never wrong.
  *
  * Repeated points. y^T (K + a I)^-1 y = yt^T (T + a I)^-1 yt + scatter/a (spectrum.c), hence the scatter enters R^2 and
  * a y^T (K + a I)^-1 y alike and cancels in R_a^2 for every a: what is needed of the rewards are the sums by point, and
@@ -99,7 +99,8 @@ static void value_at(const void *data, size_t n, const double *a, double *value)
 
 static void search_grid(kb_ridge_fn *f, const void *data, size_t n, double a0, double *best)
 {
-    kb_conf_search_grid(f, data, n, a0, grid, N_GRID, best);
+    const double start = ((const struct kb_conf_arms *)data)->v->conf->grid_start;
+    kb_conf_search_grid(f, data, n, start > 0 ? start * a0 : a0, grid, N_GRID, best);
 }
 
 static void dmm_bounds(const struct kb_conf_view *v, const struct kb_conf_block *b, struct kb_arena *arena)

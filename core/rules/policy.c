@@ -6,6 +6,7 @@
  *   uniform   p_i = 1 / C
  *   rand_ucb  p_i = (1 - eps) P(mean_i + u sd_i is the largest) + eps / C,  u ~ beta |N(0,1)|, one for all arms [VMDK]
  *   igw       p_i = (1 - eps) / (C + gamma (mean_best - mean_i)) + eps / C;  the k best share what is left [FR, AL]
+ *   split     p_i = (1 - eps) w_i / sum w + eps / C;  1 / C where no candidate has a weight
  *   a rule that names its arms itself (elimination.h)  p_i = (1 - eps) [i is one of the k named] / k + eps / C
  *
  * The arm is then drawn from the propensities by one keyed uniform number. The logged propensity is thus the
@@ -36,7 +37,7 @@
 typedef void shares_fn(double scale, size_t n, const double *mean, const double *sd, const double *score, double *share,
                        struct kb_arena *arena);
 
-static shares_fn ucb_shares, thompson_shares, top_two_shares, uniform_shares, rand_ucb_shares, igw_shares;
+static shares_fn ucb_shares, thompson_shares, top_two_shares, uniform_shares, rand_ucb_shares, igw_shares, split_shares;
 
 /* Values beyond all doubles tie with nothing but themselves. */
 size_t kb_policy_share_best(size_t n, const double *value, const double *size, double *share)
@@ -169,9 +170,25 @@ static void uniform_shares(double scale, size_t n, const double *mean, const dou
         share[i] = 1.0 / (double)n;
 }
 
+/* Weights may be zeros: such an arm is shown where no other can be. */
+static void split_shares(double scale, size_t n, const double *mean, const double *sd, const double *weight,
+                         double *share, struct kb_arena *arena)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += weight[i];
+    if (sum > 0)
+        for (size_t i = 0; i < n; i++)
+            share[i] = weight[i] / sum;
+    else
+        uniform_shares(scale, n, mean, sd, weight, share, arena);
+}
+
 static shares_fn *const rules[KB_RULE_N] = {
     [KB_RULE_UCB] = ucb_shares,           [KB_RULE_THOMPSON] = thompson_shares, [KB_RULE_UNIFORM] = uniform_shares,
     [KB_RULE_RAND_UCB] = rand_ucb_shares, [KB_RULE_IGW] = igw_shares,           [KB_RULE_TOP_TWO] = top_two_shares,
+    [KB_RULE_SPLIT] = split_shares,
 };
 
 double kb_policy_scale(const struct kb_rule_spec *rule, double beta, double n_learned)

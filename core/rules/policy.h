@@ -9,6 +9,7 @@
  *            (envelope.c), mixed with eps/C
  *   igw      inverse-gap weighting [FR, AL]: 1 / (C + gamma gap) for an arm whose mean is `gap` below the best, what is
  *            left for the best; mixed with eps/C
+ *   split    fixed weights over their sum among the candidates, mixed with eps/C; no value of the model decides
  *   sup_kernel  (1-eps) 1[an arm of elimination.h]/k + eps/C: no score per arm says which these are
  * Arms tie when their values differ by no more than rounding may make of equal ones (KB_TIE). */
 #ifndef KB_POLICY_H
@@ -24,7 +25,8 @@
 double kb_policy_scale(const struct kb_rule_spec *rule, double beta, double n_learned);
 
 /* Fills propensity[0..n-1] (sums to 1 within 1e-9; renormalised). scale: kb_policy_scale. Draws its work space from the
- * arena (kb_policy_bytes). n >= 1. */
+ * arena (kb_policy_bytes). Under split `score` has the weights of the candidates, and may be `propensity` itself.
+ * n >= 1. */
 void kb_policy_propensities(const struct kb_rule_spec *rule, double scale, size_t n, const double *mean,
                             const double *sd, const double *score, double *propensity, struct kb_arena *arena);
 /* Mixes exploration into shares that sum to 1: (1-eps) share + eps/n, in place. */

@@ -121,6 +121,7 @@ const struct kb_field kb_fields[] = {
     REAL("/rule/scale", rule.scale, 1, POSITIVE, NONE),
     REAL("/rule/gamma_scale", rule.gamma_scale, 10, NOT_NEGATIVE, LATE),
     REAL("/rule/gamma_exponent", rule.gamma_exponent, 0.5, FROM(0, 1), LATE),
+    ROW("/rule/weights", WEIGHTS, N, rule.split, FROM(0, KB_SPLIT_ARMS), LATE), /* so many arms */
 
     CHOICE("/aggregation", aggregation, aggregation, KB_AGG_N, BOOK),
     CHOICE("/forgetting/type", forgetting.type, forgetting, KB_FORGET_N, NONE),
@@ -158,7 +159,7 @@ static bool is_real(const struct kb_field *f)
 /* Whether a row has a whole number, which of a row of two members is the flag. */
 static bool is_whole(const struct kb_field *f)
 {
-    return f->kind != KB_FIELD_TEXT && f->kind != KB_FIELD_REAL;
+    return f->kind != KB_FIELD_TEXT && f->kind != KB_FIELD_WEIGHTS && f->kind != KB_FIELD_REAL;
 }
 
 static uint64_t whole_of(const struct kb_field *f, const struct kb_spec *spec)
@@ -186,6 +187,11 @@ static void set_whole(const struct kb_field *f, struct kb_spec *spec, uint64_t w
         *(bool *)at = wide != 0;
     else
         memcpy(at, f->size == sizeof narrow ? (const void *)&narrow : &wide, f->size);
+}
+
+static const struct kb_split *weights_of(const struct kb_field *f, const struct kb_spec *spec)
+{
+    return (const struct kb_split *)(const void *)((const char *)spec + f->offset);
 }
 
 static double real_of(const struct kb_field *f, const struct kb_spec *spec)
@@ -281,9 +287,11 @@ bool kb_field_is_silent(const struct kb_field *f, const struct kb_spec *spec)
            (f->learned & spec->learned) == 0;
 }
 
-/* Of a field with one number that came late: nothing where it is usual, else its name and its bits. */
+/* Of a field that came late: nothing where it is usual, else its name and its bits. */
 static uint64_t hash_late(uint64_t h, const struct kb_field *f, const struct kb_spec *spec)
 {
+    if (f->kind == KB_FIELD_WEIGHTS)
+        return weights_of(f, spec)->n == 0 ? h : kb_split_digest(weights_of(f, spec), kb_hash_str(h, f->pointer));
     const double x = is_real(f) ? real_of(f, spec) : (double)whole_of(f, spec);
 
     return x == f->usual ? h : kb_hash_double(kb_hash_str(h, f->pointer), x);
@@ -382,6 +390,8 @@ void kb_spec_save(const struct kb_spec *spec, struct kb_writer *w)
     for (EACH_FIELD(f)) {
         if (f->kind == KB_FIELD_TEXT)
             kb_put_str(w, (const char *)spec + f->offset);
+        if (f->kind == KB_FIELD_WEIGHTS)
+            kb_split_save(weights_of(f, spec), w);
         if (is_whole(f))
             kb_put_u64(w, whole_of(f, spec));
         if (is_real(f))
@@ -406,6 +416,8 @@ enum kb_err kb_spec_load(struct kb_spec *spec, struct kb_reader *r)
             if (text != NULL)
                 memcpy((char *)spec + f->offset, text, n);
         }
+        if (f->kind == KB_FIELD_WEIGHTS && kb_split_load((void *)((char *)spec + f->offset), r) != KB_OK)
+            return r->rc;
         if (is_whole(f))
             set_whole(f, spec, kb_get_u64(r));
         if (is_real(f))

@@ -13,6 +13,7 @@
 
 enum kb_field_kind {
     KB_FIELD_TEXT,        /* char[], NUL-terminated */
+    KB_FIELD_WEIGHTS,     /* struct kb_split */
     KB_FIELD_CHOICE,      /* an enum, by its names */
     KB_FIELD_FLAG,        /* bool */
     KB_FIELD_INT,         /* int */

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/ids.h"
 #include "base/words.h"
+#include "spec/split.h"
 
 /* The ends of positive parameters, lengthscales among them (fields.c). */
 #define KB_LEAST_SCALE 1e-12
@@ -73,7 +74,8 @@ enum kb_score { KB_SCORE_MAP(KB_WORD_ENUM) KB_SCORE_N };
     X(KB_RULE_SUP_KERNEL, "sup_kernel")                                                                                \
     X(KB_RULE_RAND_UCB, "rand_ucb")                                                                                    \
     X(KB_RULE_IGW, "igw")                                                                                              \
-    X(KB_RULE_TOP_TWO, "top_two")
+    X(KB_RULE_TOP_TWO, "top_two")                                                                                      \
+    X(KB_RULE_SPLIT, "split")
 enum kb_rule_type { KB_RULE_MAP(KB_WORD_ENUM) KB_RULE_N };
 #define KB_AGGREGATION_MAP(X)                                                                                          \
     X(KB_AGG_FIRST, "first")                                                                                           \
@@ -166,6 +168,9 @@ struct kb_conf_spec {
     enum kb_sketch_form form; /* amm, dmm, cmm on a dictionary */
     bool is_mixture;          /* amm, dmm, cmm: the radius mixes four scales c of the prior (evidence.h) */
     enum kb_score score;
+    /* dmm over all points: where its grid of ridges begins, in units of lambda; 0: at lambda. No field: a configuration
+     * has none, and only comparisons with TC's own grid set it (tools/paper/exp_tc.c). */
+    double grid_start;
 };
 
 struct kb_rule_spec {
@@ -173,6 +178,7 @@ struct kb_rule_spec {
     double epsilon; /* share of uniform exploration mixed in, [0, 1] */
     double scale;   /* in reward units, > 0; sup_kernel: widths are compared with scale 2^-level; igw: unit of gaps */
     double gamma_scale, gamma_exponent; /* igw: gamma = gamma_scale n^gamma_exponent; >= 0, and in [0, 1] */
+    struct kb_split split;              /* split: weights of the arms */
 };
 
 /* How much of an observation is left by what was learned since (decay.h). */

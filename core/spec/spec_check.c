@@ -236,6 +236,8 @@ static enum kb_err check_combination(const struct kb_spec *spec, struct kb_errms
 static enum kb_err check_rule(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     const char *rule = kb_word(&kb_rule_words, (int)spec->rule.type);
+    if (spec->rule.type == KB_RULE_SPLIT && !(kb_split_sum(&spec->rule.split) > 0))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/rule/weights", "the rule split needs an arm with a weight above 0");
     if (!kb_rule_reads_levels(spec->rule.type))
         return KB_OK;
     if (spec->repr.type != KB_REPR_EXACT)

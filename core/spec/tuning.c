@@ -10,6 +10,7 @@
 
 #define FIRST_REFIT 8.0
 #define GROWTH 1.5
+#define OFTEN 256.0
 
 double kb_tuning_next(double n)
 {
@@ -18,6 +19,15 @@ double kb_tuning_next(double n)
     while (next <= n)
         next = floor(GROWTH * next + 0.5);
     return next;
+}
+
+bool kb_tuning_looks_for_rho(double before, double n)
+{
+    double power = OFTEN;
+
+    while (power <= before)
+        power *= 4;
+    return n < OFTEN || n >= power;
 }
 
 void kb_tuning_put(const struct kb_tuning *t, struct kb_spec *spec)

@@ -26,6 +26,11 @@ struct kb_tuning {
 /* Refits fall due at 8, 12, 18, 27, 41, ... rewards: the first of these above n. */
 double kb_tuning_next(double n);
 
+/* Whether the refit at n rewards, the last one being at `before`, looks for rho as well. To compare some of them takes
+ * columns of as many inverses of the graph, and most of what they gain is gained early. So each refit does below 256
+ * rewards, and later on the first one from each power of four on. */
+bool kb_tuning_looks_for_rho(double before, double n);
+
 /* Puts the values into a spec, whoever fixed them: they stand in the log. */
 void kb_tuning_put(const struct kb_tuning *t, struct kb_spec *spec);
 /* And the values of a spec into a tuning. */

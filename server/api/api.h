@@ -19,6 +19,8 @@ bool api_challengers_get(struct ld_call *c, struct ld_reply *out);
 bool api_graph_put(struct ld_call *c, struct ld_reply *out);
 bool api_graph_patch(struct ld_call *c, struct ld_reply *out);
 bool api_graph_get(struct ld_call *c, struct ld_reply *out);
+bool api_near(struct ld_call *c, struct ld_reply *out);
+bool api_posterior(struct ld_call *c, struct ld_reply *out);
 bool api_arms_get(struct ld_call *c, struct ld_reply *out);
 bool api_model(struct ld_call *c, struct ld_reply *out);
 bool api_stats(struct ld_call *c, struct ld_reply *out);
@@ -39,9 +41,12 @@ bool api_healthz(struct ld_call *c, struct ld_reply *out);
 bool api_readyz(struct ld_call *c, struct ld_reply *out);
 bool api_metrics(struct ld_call *c, struct ld_reply *out);
 bool api_openapi(struct ld_call *c, struct ld_reply *out);
+bool api_openapi30(struct ld_call *c, struct ld_reply *out);
 bool api_problems(struct ld_call *c, struct ld_reply *out);
 bool api_problem(struct ld_call *c, struct ld_reply *out);
 bool api_front(struct ld_call *c, struct ld_reply *out);
+bool api_console(struct ld_call *c, struct ld_reply *out);
+bool api_console_file(struct ld_call *c, struct ld_reply *out);
 bool api_favicon(struct ld_call *c, struct ld_reply *out);
 
 /* Whether its experiment has found that the traffic does not match; false also while its book is behind. */

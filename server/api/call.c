@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/limit.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "tenant/price.h"
 
 /* --- the body and its op ------------------------------------------------------------------------------------- */
@@ -202,6 +203,33 @@ int ld_call_word(const struct ld_call *c, const char *name, const struct kb_word
     list_words(words, known);
     ld_problem_set(p, 400, "query parameter %s: expected one of %s", name, known);
     return -1;
+}
+
+/* As ids are in bodies: UTF-8 without control characters, those of U+0080 to U+009F among them. */
+static bool is_id(const char *text)
+{
+    const size_t n = strlen(text);
+    for (size_t i = 0; i < n;) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        const size_t length = ld_text_utf8_length(at);
+        if (length == 0 || *at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
+            return false;
+        i += length;
+    }
+    return n > 0 && n <= KB_ID_MAX_BYTES;
+}
+
+const char *ld_call_id(const struct ld_call *c, const char *name, struct ld_problem *p)
+{
+    const char *text = ld_request_query(c->request, name);
+    if (text != NULL && is_id(text))
+        return text;
+    if (text == NULL)
+        ld_problem_set(p, 400, "query parameter %s: required", name);
+    else
+        ld_problem_set(p, 400, "query parameter %s: expected 1 to %u bytes of UTF-8 without control characters", name,
+                       KB_ID_MAX_BYTES);
+    return NULL;
 }
 
 void ld_call_rest(const struct ld_call *c, char out[LD_PATH_REST_BYTES])

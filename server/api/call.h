@@ -103,6 +103,9 @@ int ld_call_words(const struct ld_call *c, const char *name, const struct kb_wor
 int ld_call_word(const struct ld_call *c, const char *name, const struct kb_words *words, int preset, int *out,
                  struct ld_problem *p);
 
+/* The id of a user or an arm in a parameter, which must be there; borrowed. NULL with 400. */
+const char *ld_call_id(const struct ld_call *c, const char *name, struct ld_problem *p);
+
 /* What stands at {u} or {k} of the path (ld_route_rest). */
 void ld_call_rest(const struct ld_call *c, char out[LD_PATH_REST_BYTES]);
 

@@ -13,6 +13,7 @@
  * The loop asks the pool for a look at the disk once a second: that says how full it is, tries a registry that has
  * failed, and shows that the pool still runs jobs. A look that hangs holds one thread of the pool; no other is begun
  * meanwhile. Cost: a statvfs a second, an atomic load a tenant and tick. */
+#include "api/api.h"
 #include "api/server.h"
 
 #include <stdio.h>
@@ -104,6 +105,37 @@ static const char *find_fault(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
     if (ld_access_wants_keys(s))
         return "the last commit of a tenant failed";
     snprintf(buffer, LD_HEALTH_BYTES, "the last commit of tenant \"%s\" failed", name);
+    return buffer;
+}
+
+struct voids {
+    char name[65]; /* of the first */
+    size_t n;
+};
+
+/* Reads one atomic of each tenant in memory. */
+static void count_void(void *arg, struct ld_tenant *t)
+{
+    struct voids *v = arg;
+
+    if (!ld_traffic_is_void(t))
+        return;
+    if (v->n++ == 0)
+        strncpy(v->name, ld_tenant_name(t), sizeof v->name - 1);
+}
+
+const char *ld_health_warns(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
+{
+    struct voids v = {.n = 0};
+
+    ld_tenants_each(s->tenants, count_void, &v);
+    if (v.n == 0)
+        return NULL;
+    if (ld_access_wants_keys(s))
+        snprintf(buffer, LD_HEALTH_BYTES, "experiments whose traffic does not match what was told: %zu", v.n);
+    else
+        snprintf(buffer, LD_HEALTH_BYTES, "experiments whose traffic does not match what was told: %zu (\"%s\")", v.n,
+                 v.name);
     return buffer;
 }
 

@@ -15,13 +15,13 @@ const struct ld_query *ld_route_query(const struct ld_route *route, const char *
     return NULL;
 }
 
-/* Whether path fits the pattern, in which {t} and {p} take one non-empty segment, and {u}, {k} or {d} at its end all
- * that is left, slashes included: a user's id may have them. An escaped slash is part of its segment (ld_request_path
- * keeps it so). *rest, unless NULL, is set to what is left. */
+/* Whether path fits the pattern, in which {t}, {p} and {f} take one non-empty segment, and {u}, {k} or {d} at its end
+ * all that is left, slashes included: a user's id may have them. An escaped slash is part of its segment
+ * (ld_request_path keeps it so). *rest, unless NULL, is set to what is left. */
 static bool fits(const char *pattern, const char *path, const char **rest)
 {
     while (*pattern != '\0') {
-        if (*pattern == '{' && (pattern[1] == 't' || pattern[1] == 'p')) {
+        if (*pattern == '{' && (pattern[1] == 't' || pattern[1] == 'p' || pattern[1] == 'f')) {
             size_t segment = strcspn(path, "/");
             if (segment == 0)
                 return false;

@@ -61,6 +61,7 @@ struct ld_server {
     struct ld_replays replays;
     struct ld_health health;
     char origins[512];                            /* --cors-origin; set before requests are served */
+    bool has_console;                             /* --console; likewise */
     _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; dispatch.c */
     /* Each is set once; handlers read them from any thread. Until it is ready, only probes are answered. */
     atomic_bool is_ready, is_draining;
@@ -86,5 +87,7 @@ bool ld_health_is_moving(const struct ld_server *s);
  * asked for. */
 #define LD_HEALTH_BYTES 128
 const char *ld_health_refuses(struct ld_server *s, char buffer[LD_HEALTH_BYTES]);
+/* What somebody ought to look at though traffic may come, in buffer; NULL: nothing. Names as above. */
+const char *ld_health_warns(struct ld_server *s, char buffer[LD_HEALTH_BYTES]);
 
 #endif

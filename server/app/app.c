@@ -249,6 +249,17 @@ static uint64_t usable_connections(uint64_t wanted)
     return usable;
 }
 
+/* People type keys into the console: by itself it is there only where a key cannot be overheard. */
+static bool has_console(const struct ld_options *o)
+{
+    struct ld_endpoint e;
+    ld_endpoint_parse(o->listen, &e); /* checked with the options */
+    const bool is_safe = ld_endpoint_is_loopback(&e) || o->tls_cert[0] != '\0';
+    if (o->console == LD_CONSOLE_ON && !is_safe)
+        ld_log(LD_LOG_WARN, "--console on, without TLS: whoever sees the network sees the keys that people type");
+    return o->console == LD_CONSOLE_ON || (o->console == LD_CONSOLE_AUTO && is_safe);
+}
+
 /* What all tenants share, from the options; the rest of it is put in force with what may change. The folder's name is
  * borrowed from app->options. The world must outlive the last tenant, which is why it is part of the app. */
 static void make_world(struct ld_app *app)
@@ -262,6 +273,7 @@ static void make_world(struct ld_app *app)
     w->send_answers = ld_http_send_replies;
     w->data_dir = app->options.data;
     memcpy(app->server.origins, app->options.cors_origin, sizeof app->server.origins);
+    app->server.has_console = has_console(&app->options);
     w->default_tenant =
         strcmp(app->options.default_tenant, LD_NO_DEFAULT_TENANT) == 0 ? "" : app->options.default_tenant;
     w->now_ms = ld_now_ms;

@@ -25,6 +25,8 @@ const struct ld_option_row ld_option_table[] = {
      "file of admin keys, one a line, read again on SIGHUP; off loopback the server needs a key, from here or made by the API", LD_LIVE},
     {"cors-origin", "LIST", LD_OPTION_TEXT, FIELD(cors_origin), 0, 0, "",
      "origins whose pages may evaluate flags, with commas between them, or *; without it none may", LD_AT_START},
+    {"console", "auto|on|off", LD_OPTION_WORD, FIELD(console), 0, 0, "auto",
+     "the console at /console/, a page for people; auto: on loopback, or where connections are TLS", LD_AT_START},
     {"tls-cert", "FILE", LD_OPTION_TEXT, FIELD(tls_cert), 0, 0, "",
      "certificate and its chain (PEM); with it every connection is TLS; SIGHUP reads the file again", LD_AT_START},
     {"tls-key", "FILE", LD_OPTION_TEXT, FIELD(tls_key), 0, 0, "", "private key of the certificate (PEM); SIGHUP reads it again", LD_AT_START},

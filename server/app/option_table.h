@@ -13,6 +13,9 @@
 
 enum ld_option_source { LD_FROM_DEFAULT, LD_FROM_FILE, LD_FROM_ENVIRONMENT, LD_FROM_FLAG };
 
+/* The words of --console. */
+enum ld_console { LD_CONSOLE_AUTO, LD_CONSOLE_ON, LD_CONSOLE_OFF };
+
 enum ld_options_action { LD_DO_SERVE, LD_DO_HELP, LD_DO_VERSION, LD_DO_CHECK };
 
 /* Values in force after parsing. Texts are copied and NUL-terminated; whole numbers are uint64_t, whatever they
@@ -21,6 +24,7 @@ struct ld_options {
     enum ld_options_action action;
     char config[512], data[512], listen[80], admin_key_file[512];
     char cors_origin[512];
+    uint64_t console;                 /* word by its place: enum ld_console */
     char default_tenant[80];          /* or LD_NO_DEFAULT_TENANT */
     char tls_cert[512], tls_key[512]; /* both or none */
     uint64_t threads;                 /* in force: never 0 after parsing */

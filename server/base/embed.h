@@ -1,7 +1,9 @@
-/* Files built into the program as NUL-terminated text (tools/embed.sh): migrations, the API contract, and the page of
- * errors. */
+/* Files built into the program as NUL-terminated text (tools/embed.sh): migrations, the API contract, the page of
+ * errors, and the console. */
 #ifndef LD_EMBED_H
 #define LD_EMBED_H
+
+#include <stddef.h>
 
 /* Named after the file, with dots and dashes as underscores; read-only, for the life of the process. */
 extern const char ld_embed_0001_tenant_sql[];
@@ -15,6 +17,16 @@ extern const char ld_embed_registry_0001_sql[];
 extern const char ld_embed_registry_0002_sql[];
 extern const char ld_embed_registry_0003_sql[];
 extern const char ld_embed_openapi_yaml[];
+extern const char ld_embed_openapi_3_0_yaml[];
 extern const char ld_embed_ERRORS_md[];
+
+/* A file of a folder that is built in whole: its name, an entity tag of its bytes, and the bytes. */
+struct ld_embed_file {
+    const char *name, *tag, *text;
+    size_t n;
+};
+
+/* server/console/, in the order of the names; the last has no name. */
+extern const struct ld_embed_file ld_embed_console[];
 
 #endif

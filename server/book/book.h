@@ -7,6 +7,7 @@
 #ifndef LD_BOOK_H
 #define LD_BOOK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,7 @@ struct ld_book_kind {
     enum kb_err (*load)(void *book, struct kb_reader *r);
     void (*close)(void *book); /* what it owns */
     size_t (*bytes)(const void *book);
+    bool (*is_alarmed)(const void *book); /* somebody ought to look at what it has found; NULL: never */
 };
 
 /* All kinds that the server keeps; NULL ends them. */

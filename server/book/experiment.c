@@ -86,12 +86,20 @@ static enum kb_err take_arms(struct ld_catalogue *c, const struct kb_event *ev)
 
 /* ---- beginning and end ----------------------------------------------------------------------------------- */
 
-double ld_experiment_reach(const struct ld_experiment_rules *rules, size_t n_arms)
+/* Odds of a split, whatever candidates are left: what epsilon gives to both makes them more even. An arm without a
+ * weight has its part of epsilon alone. */
+double ld_experiment_reach(const struct ld_experiment_rules *rules, size_t n_arms, const char *baseline,
+                           const char *arm)
 {
+    const bool is_split = rules->rule == KB_RULE_SPLIT;
+    const double base = is_split ? kb_split_weight(&rules->split, baseline) : 0;
+    const double other = is_split ? kb_split_weight(&rules->split, arm) : 0;
     double reach = 1;
 
     if (rules->rule == KB_RULE_UNIFORM)
         reach = 0.5;
+    else if (base > 0 && other > 0)
+        reach = kb_reach_of_split(base, other);
     else if (rules->epsilon > 0)
         reach = kb_reach_of_floor(rules->epsilon, n_arms);
     return reach;
@@ -137,13 +145,9 @@ static enum kb_err begin(struct ld_experiment *e, const struct kb_event *ev)
     const size_t n = e->catalogue.n;
     char **arm = kb_array(n, 1, sizeof *arm);
     struct ld_metric_sums *metric = NULL;
-    double reach[LD_EXPERIMENT_ARMS];
     bool is_whole = arm != NULL;
 
-    for (size_t a = 0; a < n; a++)
-        reach[a] = ld_experiment_reach(&e->now, n);
-    is_whole = is_whole && ld_metrics_begin(&e->now, n, reach, &metric) == KB_OK;
-
+    is_whole = is_whole && ld_metrics_begin(&e->now, &metric) == KB_OK;
     for (size_t i = 0; is_whole && i < n; i++) {
         arm[i] = copy_text(e->catalogue.id[i]);
         is_whole = arm[i] != NULL;
@@ -164,10 +168,13 @@ static enum kb_err begin(struct ld_experiment *e, const struct kb_event *ev)
     e->holdout = share_of(&e->now);
     e->policy.reach = fmax(e->holdout, 1 - e->holdout);
     for (size_t a = 0; a < n; a++)
-        e->sums[a].against.reach = reach[a];
+        e->sums[a].against.reach = ld_experiment_reach(&e->now, n, arm[e->baseline], arm[a]);
     e->next_look = 1;
     e->metric = metric;
     e->n_metrics = e->now.n_metrics;
+    for (size_t m = 0; m < e->n_metrics; m++)
+        for (size_t a = 0; a < n; a++)
+            e->metric[m].against[a].reach = e->sums[a].against.reach;
     ld_waiting_clear(&e->waiting, n, e->n_metrics);
     return KB_OK;
 }
@@ -183,9 +190,10 @@ static bool is_begun(const struct ld_experiment *e)
         !ld_metrics_are_begun(e))
         return false;
     for (size_t a = 0; a < e->n_arms; a++)
-        if (find_id(e->catalogue.id, e->n_arms, e->arm[a]) >= e->n_arms)
+        if (find_id(e->catalogue.id, e->n_arms, e->arm[a]) >= e->n_arms ||
+            ld_experiment_reach(&e->now, e->n_arms, e->arm[e->baseline], e->arm[a]) > e->sums[a].against.reach)
             return false;
-    return ld_experiment_reach(&e->now, e->n_arms) <= e->sums[0].against.reach;
+    return true;
 }
 
 static enum ld_experiment_state state_of(const struct ld_experiment *e)
@@ -452,7 +460,8 @@ static void take_rules(struct ld_experiment *e, const struct kb_spec *spec)
                                           .has_default = spec->has_default_reward,
                                           .default_reward = spec->default_reward,
                                           .epsilon = spec->rule.epsilon,
-                                          .holdout = spec->routing.holdout};
+                                          .holdout = spec->routing.holdout,
+                                          .split = spec->rule.split};
     strcpy(e->now.salt, spec->routing.salt);
     ld_metrics_take_rules(&e->now, s);
 }
@@ -541,4 +550,5 @@ const struct ld_book_kind ld_experiment_book = {.name = "experiment",
                                                 .save = ld_experiment_save,
                                                 .load = ld_experiment_load,
                                                 .close = close_book,
-                                                .bytes = bytes};
+                                                .bytes = bytes,
+                                                .is_alarmed = ld_experiment_is_void};

@@ -87,6 +87,7 @@ struct ld_experiment_rules {
     enum kb_aggregation aggregation;
     bool has_default;
     double default_reward, epsilon, holdout;
+    struct kb_split split; /* of the rule split */
     char salt[KB_SALT_MAX_BYTES + 1];
     struct ld_metric_settings
         metric[LD_MOST_METRICS]; /* that are measured; with any a decision is final with its window */
@@ -146,8 +147,9 @@ struct ld_experiment {
     struct ld_user_set users;
 };
 
-/* What a rule promises of the arms of a pair. */
-double ld_experiment_reach(const struct ld_experiment_rules *rules, size_t n_arms);
+/* What a rule promises of the arms of a pair: the reach c of the pair e-process. */
+double ld_experiment_reach(const struct ld_experiment_rules *rules, size_t n_arms, const char *baseline,
+                           const char *arm);
 /* Comparisons that share the level. */
 size_t ld_experiment_n_sentences(const struct ld_experiment *e);
 size_t ld_experiment_n_traffic(const struct ld_experiment *e);
@@ -166,9 +168,8 @@ void ld_experiment_show_pair(const struct ld_comparison *c, double log_inverse, 
 
 /* experiment_metric.c. */
 void ld_metrics_take_rules(struct ld_experiment_rules *rules, const struct ld_settings *s);
-/* Empty sums, NULL for none. KB_ENOMEM. */
-enum kb_err ld_metrics_begin(const struct ld_experiment_rules *rules, size_t n_arms, const double *reach,
-                             struct ld_metric_sums **out);
+/* Empty sums, NULL for none; reaches are the caller's to fill in. KB_ENOMEM. */
+enum kb_err ld_metrics_begin(const struct ld_experiment_rules *rules, struct ld_metric_sums **out);
 bool ld_metrics_are_begun(const struct ld_experiment *e); /* those in force, by their names */
 void ld_metrics_take(struct ld_experiment *e, struct ld_waiting *w, const struct kb_ev_metric *metric);
 void ld_metrics_count(struct ld_experiment *e, const struct ld_waiting *w, const double *p);

@@ -30,6 +30,8 @@ static void save_rules(const struct ld_experiment_rules *r, struct kb_writer *w)
     kb_put_double(w, r->epsilon);
     kb_put_double(w, r->holdout);
     kb_put_str(w, r->salt);
+    if (r->rule == KB_RULE_SPLIT) /* which no older body has */
+        kb_split_save(&r->split, w);
 }
 
 static void save_names(char *const *id, size_t n, struct kb_writer *w)
@@ -230,6 +232,8 @@ static void load_rules(struct ld_experiment_rules *rules, struct kb_reader *r)
     rules->epsilon = get_real(r, 0, 1);
     rules->holdout = get_real(r, 0, 1);
     get_text(r, rules->salt, KB_SALT_MAX_BYTES);
+    if (rules->rule == KB_RULE_SPLIT)
+        (void)kb_split_load(&rules->split, r);
 }
 
 /* What was read so far stands in *id also where it fails. */

@@ -20,8 +20,7 @@ void ld_metrics_take_rules(struct ld_experiment_rules *rules, const struct ld_se
             rules->metric[rules->n_metrics++] = s->metric[i];
 }
 
-enum kb_err ld_metrics_begin(const struct ld_experiment_rules *rules, size_t n_arms, const double *reach,
-                             struct ld_metric_sums **out)
+enum kb_err ld_metrics_begin(const struct ld_experiment_rules *rules, struct ld_metric_sums **out)
 {
     *out = NULL;
     if (rules->n_metrics == 0)
@@ -29,11 +28,8 @@ enum kb_err ld_metrics_begin(const struct ld_experiment_rules *rules, size_t n_a
     *out = kb_array(rules->n_metrics, 1, sizeof **out);
     if (*out == NULL)
         return KB_ENOMEM;
-    for (size_t m = 0; m < rules->n_metrics; m++) {
+    for (size_t m = 0; m < rules->n_metrics; m++)
         (*out)[m].settings = rules->metric[m];
-        for (size_t a = 0; a < n_arms; a++)
-            (*out)[m].against[a].reach = reach[a];
-    }
     return KB_OK;
 }
 

@@ -5,6 +5,9 @@
 
 #include "book/experiment_impl.h"
 
+#define SLOW_EPSILON 0.3
+#define SLOW_REACH 0.85 /* of two arms under that epsilon */
+
 static double width(const struct ld_experiment *e)
 {
     return e->begun.high - e->begun.low;
@@ -119,6 +122,16 @@ static void show_traffic(const struct ld_experiment *e, struct ld_experiment_vie
     out->void_ms = e->void_ms;
 }
 
+/* Whether some arm is shown more rarely than an epsilon of 0.3 would show the rarer one of two. */
+static bool is_slow(const struct ld_experiment *e)
+{
+    bool is_uneven = false;
+
+    for (size_t a = 0; a < e->n_arms; a++)
+        is_uneven |= ld_experiment_reach(&e->now, e->n_arms, e->arm[e->baseline], e->arm[a]) > SLOW_REACH;
+    return e->now.rule == KB_RULE_SPLIT ? is_uneven : e->now.rule != KB_RULE_UNIFORM && e->now.epsilon < SLOW_EPSILON;
+}
+
 void ld_experiment_look(const void *book, struct ld_experiment_view *out)
 {
     const struct ld_experiment *e = book;
@@ -143,7 +156,7 @@ void ld_experiment_look(const void *book, struct ld_experiment_view *out)
     out->n_left_out = e->n_left_out;
     out->n_clipped = e->n_clipped;
     out->n_beyond = e->n_beyond;
-    out->is_slow = e->now.rule != KB_RULE_UNIFORM && e->now.epsilon < 0.3;
+    out->is_slow = is_slow(e);
     show_traffic(e, out);
     show_arms(e, out);
     for (size_t a = 0; a < e->n_arms; a++)

@@ -44,9 +44,9 @@ static void read_arm(struct ld_in *in, const struct ld_value *v, struct kb_candi
 
 /* Left out, every active arm of the catalogue is meant, which is why an empty list is a fault and not the same thing.
  * Whether two of them are the same arm is for the engine to say, which looks ids up anyway. */
-static void read_candidates(struct ld_in *in, const struct ld_value *array, const struct ld_rule *rule, void *base)
+static void take_candidates(struct ld_in *in, const struct ld_value *array, const struct ld_rule *rule,
+                            struct kb_query *q)
 {
-    struct kb_query *q = &((struct ld_select *)base)->query;
     if (!ld_in_list(in, array, rule))
         return;
     size_t n = ld_n_items(array);
@@ -65,6 +65,11 @@ static void read_candidates(struct ld_in *in, const struct ld_value *array, cons
     kb_ids_close(&seen);
     q->candidates = c;
     q->n_candidates = n;
+}
+
+static void read_candidates(struct ld_in *in, const struct ld_value *array, const struct ld_rule *rule, void *base)
+{
+    take_candidates(in, array, rule, &((struct ld_select *)base)->query);
 }
 
 static void read_attributes(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, void *base)
@@ -124,6 +129,36 @@ int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim,
     ld_decode_select_faults(doc, context_dim, arm_dim, p);
     return -1;
 }
+
+/* --- /tenants/{t}/posterior ---------------------------------------------------------------------------- */
+
+static void read_arms(struct ld_in *in, const struct ld_value *array, const struct ld_rule *rule, void *base)
+{
+    take_candidates(in, array, rule, &((struct ld_ask *)base)->query);
+}
+
+#define IN_ASK(member) AT(struct ld_ask, member)
+
+static const struct ld_row posterior_rows[] = {
+    [LD_POSTERIOR_USERS] = {.kind = LD_ROW_TEXTS, IN_ASK(users), .more = offsetof(struct ld_ask, n_users)},
+    [LD_POSTERIOR_ARMS] = {.kind = LD_ROW_OWN, .own = read_arms},
+    [LD_POSTERIOR_CONTEXT] = {.kind = LD_ROW_VECTOR, IN_ASK(query.context), .dim = LD_DIM_CONTEXT},
+};
+
+int ld_decode_posterior(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_ask *out,
+                        struct ld_problem *p)
+{
+    struct ld_in in;
+    *out = (struct ld_ask){.users = NULL};
+    ld_in_init(&in, doc, p);
+    ld_in_set_dims(&in, context_dim, arm_dim);
+    in.is_thorough = true;
+    if (ld_in_body(&in, &doc->root, &ld_posterior_rules, posterior_rows, out))
+        ld_in_need_context(&in, &doc->root, &ld_posterior_rules.rule[LD_POSTERIOR_CONTEXT], context_dim);
+    return ld_in_done(&in);
+}
+
+/* --- what was answered --------------------------------------------------------------------------------- */
 
 int ld_decode_told(struct ld_doc **doc, const char *text, size_t n, struct ld_told *out)
 {

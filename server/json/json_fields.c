@@ -38,6 +38,7 @@ static const struct {
 
 static const enum ld_field_kind kinds[] = {
     [KB_FIELD_TEXT] = LD_ALGORITHM,
+    [KB_FIELD_WEIGHTS] = LD_WEIGHTS,
     [KB_FIELD_CHOICE] = LD_CHOICE,
     [KB_FIELD_FLAG] = LD_FLAG,
     [KB_FIELD_INT] = LD_DEGREE,

@@ -38,6 +38,10 @@ int ld_decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim,
 /* Of a body that was refused, all faults, those across candidates included, in the place of what p has. */
 void ld_decode_select_faults(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_problem *p);
 
+/* The body of /tenants/{t}/posterior; how many cells it asks for is not looked at. */
+int ld_decode_posterior(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_ask *out,
+                        struct ld_problem *p);
+
 /* The body of a flag's evaluation: the user, and attributes from the strings of the context. *code, of a refusal, is
  * OpenFeature's error code. */
 int ld_decode_flag_context(struct ld_doc *doc, struct ld_select *out, const char **code, struct ld_problem *p);

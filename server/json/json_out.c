@@ -33,6 +33,15 @@ static void put_ranked(struct ld_text *t, const struct kb_decision *d, size_t i)
     ld_text_lit(t, "}");
 }
 
+static void put_model(struct ld_text *t, const struct kb_decision *d)
+{
+    ld_text_key(t, "model");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "events", d->n_learned);
+    ld_text_put_count(t, "dictionary", d->n_support);
+    ld_text_lit(t, "}}");
+}
+
 /* The kept answer of a named decision is this very text, so a retry gets it byte by byte. The ranking begins with the
  * arm drawn, whatever its score: d->order has it first. `events` and `dictionary` say from how much the model spoke. */
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, size_t *n)
@@ -50,12 +59,36 @@ char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t
     for (size_t i = 0; i < d->n && i < top; i++)
         put_ranked(&t, d, d->order[i]);
     ld_text_lit(&t, "]");
-    ld_text_key(&t, "model");
-    ld_text_lit(&t, "{");
-    ld_text_put_count(&t, "events", d->n_learned);
-    ld_text_put_count(&t, "dictionary", d->n_support);
-    ld_text_lit(&t, "}}");
+    put_model(&t, d);
     return ld_text_take(&t, n);
+}
+
+/* --- /tenants/{t}/posterior ---------------------------------------------------------------------------- */
+
+static void put_matrix(struct ld_text *t, const char *name, const double *x, size_t n_rows, size_t n)
+{
+    ld_text_key(t, name);
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < n_rows; i++) {
+        ld_text_item(t);
+        ld_text_vector(t, x + i * n, n);
+    }
+    ld_text_lit(t, "]");
+}
+
+void ld_put_posterior(struct ld_text *t, const char *const *users, size_t n_users, const struct kb_decision *d,
+                      double *const value[4])
+{
+    static const char *const names[] = {"mean", "sd", "lower", "upper"};
+
+    ld_text_lit(t, "{");
+    ld_text_key(t, "users");
+    ld_text_strings(t, users, n_users);
+    ld_text_key(t, "arms");
+    ld_text_strings(t, d->arm, d->n);
+    for (size_t i = 0; i < 4; i++)
+        put_matrix(t, names[i], value[i], n_users, d->n);
+    put_model(t, d);
 }
 
 /* --- /reward ----------------------------------------------------------------------------------------- */

@@ -27,6 +27,11 @@ char *ld_encode_settings(const struct ld_settings *settings, size_t *n);
 
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, size_t *n);
 
+/* What the model thinks of users (rows) and arms: a matrix of n_users x d->n for each of mean, sd, lower and upper. */
+struct ld_text;
+void ld_put_posterior(struct ld_text *t, const char *const *users, size_t n_users, const struct kb_decision *d,
+                      double *const value[4]);
+
 /* A flag (json_flags.c); *n_tagged as in struct ld_op. And one that has no value, for a reason of OpenFeature's. */
 char *ld_encode_flag(const struct kb_engine *e, const char *flag, const char *decision, const struct kb_decision *d,
                      size_t *n_tagged, size_t *n);

@@ -12,6 +12,7 @@
 #include "json/json_fields.h"
 #include "json/json_metric.h"
 #include "json/json_routing.h"
+#include "json/json_split.h"
 #include "json/json_util.h"
 #include "spec/fields.h"
 
@@ -134,10 +135,14 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_METRICS:
         ld_text_metrics(t, s);
         break;
+    case LD_WEIGHTS:
+        ld_text_split(t, at);
+        break;
     }
 }
 
-/* A group of fields that nobody reads and nobody has set, and that is younger than much that was written without it. */
+/* A field, or a group of them, that nobody reads and nobody has set, and that is younger than much that was written
+ * without it. */
 static bool is_silent(const struct ld_field *group, const struct ld_settings *s)
 {
     const struct kb_spec *spec = &s->spec;
@@ -145,6 +150,8 @@ static bool is_silent(const struct ld_field *group, const struct ld_settings *s)
         return !s->experiment.is_on;
     if (group->kind == LD_METRICS)
         return s->n_metrics == 0;
+    if (group->kind == LD_WEIGHTS)
+        return spec->rule.split.n == 0;
     if (group->kind != LD_GROUP || strcmp(group->rule->key, "prior") != 0)
         return false;
     for (size_t i = 0; i < kb_n_fields; i++)

@@ -16,6 +16,7 @@
 #include "json/json_fields.h"
 #include "json/json_metric.h"
 #include "json/json_routing.h"
+#include "json/json_split.h"
 #include "base/names.h"
 #include "spec/fields.h"
 
@@ -174,6 +175,9 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
         break;
     case LD_METRICS:
         ld_in_metrics(in, v, rule, out);
+        break;
+    case LD_WEIGHTS:
+        ld_in_split(in, v, rule, at);
         break;
     case LD_GROUP:
         read_group(in, rule->key, v, out);

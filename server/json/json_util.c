@@ -50,6 +50,11 @@ int ld_in_done(const struct ld_in *in)
 
 /* --- where the reader stands ------------------------------------------------------------------------- */
 
+static bool is_within_character(char c)
+{
+    return ((unsigned char)c & 0xC0) == 0x80;
+}
+
 /* A JSON pointer (RFC 6901) spells ~ as ~0 and / as ~1. Returns the mark that ld_in_leave wants. What does not fit is
  * cut (the pointer is for people then): 160 bytes are room for any place that the contract has; only keys that a client
  * made up are longer. */
@@ -65,6 +70,9 @@ size_t ld_in_key(struct ld_in *in, const char *key)
         if (is_escaped && n < most)
             in->path[n++] = *key == '~' ? '0' : '1';
     }
+    if (is_within_character(*key)) /* it is cut: no part of a character stays */
+        while (n > mark && is_within_character(in->path[--n]))
+            ;
     in->path[n] = '\0';
     in->n_path = n;
     return mark;

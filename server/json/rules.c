@@ -88,6 +88,12 @@ const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
     {.key = "id", .lo = 1, .hi = 128},
 }, 6};
 
+const struct ld_rules ld_posterior_rules = {(const struct ld_rule[]){
+    {.key = "users", .lo = 1, .hi = 1000, .is_required = true},
+    {.key = "arms", .lo = 1, .hi = 1000},
+    {.key = "context", .lo = 0, .hi = 4096},
+}, 3};
+
 const struct ld_rules ld_promote_rules = {(const struct ld_rule[]){
     {.key = "challenger", .lo = 1, .hi = 64, .is_required = true},
     {.key = "version", .lo = 1, .hi = 9007199254740991},
@@ -282,12 +288,14 @@ const struct ld_rules ld_confidence_rules = {(const struct ld_rule[]){
 }, 8};
 
 const struct ld_rules ld_rule_rules = {(const struct ld_rule[]){
-    {.key = "type", .choices = (const char *const[]){"ucb", "thompson", "uniform", "sup_kernel", "rand_ucb", "igw", "top_two", NULL}},
+    {.key = "type", .choices = (const char *const[]){"ucb", "thompson", "uniform", "sup_kernel", "rand_ucb", "igw", "top_two", "split", NULL}},
     {.key = "epsilon", .lo = 0, .hi = 1},
     {.key = "scale", .lo = 1e-12, .hi = 1000000000000},
     {.key = "gamma_scale", .lo = 0, .hi = 1000000000000},
     {.key = "gamma_exponent", .lo = 0, .hi = 1},
-}, 5};
+    {.key = "weights", .lo = 0, .hi = 32},
+}, 6};
+const struct ld_rule ld_split_weight_rule = {.lo = 0, .hi = 1000000};
 
 const struct ld_rules ld_forgetting_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"none", "discount", "half_life", NULL}},

@@ -74,6 +74,9 @@ enum { LD_OBSERVATION_USER, LD_OBSERVATION_CONTEXT, LD_OBSERVATION_ARM, LD_OBSER
        LD_OBSERVATION_PROPENSITY, LD_OBSERVATION_ID };
 extern const struct ld_rules ld_observation_rules;
 
+enum { LD_POSTERIOR_USERS, LD_POSTERIOR_ARMS, LD_POSTERIOR_CONTEXT };
+extern const struct ld_rules ld_posterior_rules;
+
 enum { LD_PROMOTE_CHALLENGER, LD_PROMOTE_VERSION };
 extern const struct ld_rules ld_promote_rules;
 
@@ -153,8 +156,9 @@ enum { LD_CONFIDENCE_TYPE, LD_CONFIDENCE_BETA, LD_CONFIDENCE_NORM_BOUND, LD_CONF
        LD_CONFIDENCE_FORM, LD_CONFIDENCE_MIXTURE, LD_CONFIDENCE_SCORE };
 extern const struct ld_rules ld_confidence_rules;
 
-enum { LD_RULE_TYPE, LD_RULE_EPSILON, LD_RULE_SCALE, LD_RULE_GAMMA_SCALE, LD_RULE_GAMMA_EXPONENT };
+enum { LD_RULE_TYPE, LD_RULE_EPSILON, LD_RULE_SCALE, LD_RULE_GAMMA_SCALE, LD_RULE_GAMMA_EXPONENT, LD_RULE_WEIGHTS };
 extern const struct ld_rules ld_rule_rules;
+extern const struct ld_rule ld_split_weight_rule;
 
 enum { LD_FORGETTING_TYPE, LD_FORGETTING_DISCOUNT, LD_FORGETTING_HALF_LIFE_S };
 extern const struct ld_rules ld_forgetting_rules;

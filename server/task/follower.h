@@ -5,7 +5,7 @@
 
 #include "base/message.h"
 #include "task/challenger_scores.h"
-#include "task/shadow.h"
+#include "evaluate/shadow.h"
 
 struct ld_follower {
     struct ld_challenger_settings settings;

@@ -54,6 +54,19 @@ static enum kb_err give(struct ld_book *book, const struct kb_event *ev)
     return KB_OK;
 }
 
+/* mutex held, or nobody else there yet. */
+static void note_alarms(struct ld_books *b)
+{
+    bool is_alarmed = false;
+
+    for (size_t i = 0; i < b->n; i++) {
+        const struct ld_book *book = &b->book[i];
+
+        is_alarmed |= !book->is_behind && book->kind->is_alarmed != NULL && book->kind->is_alarmed(book->state);
+    }
+    atomic_store(&b->is_alarmed, is_alarmed);
+}
+
 /* ---- life --------------------------------------------------------------------------------------------- */
 
 struct opening {
@@ -124,6 +137,7 @@ enum kb_err ld_books_open(struct ld_books *b, const struct ld_book_kind *const *
     }
     if (o.rc != KB_OK)
         ld_books_close(b);
+    note_alarms(b);
     return o.rc;
 }
 
@@ -147,6 +161,7 @@ void ld_books_take(struct ld_books *b, const struct kb_event *ev, size_t n)
         for (size_t k = 0; k < n && !book->is_behind; k++)
             book->is_behind = ev[k].seq != book->seq + 1 || give(book, &ev[k]) != KB_OK;
     }
+    note_alarms(b);
     pthread_mutex_unlock(&b->lock);
 }
 
@@ -231,6 +246,7 @@ bool ld_books_join(struct ld_books *b, uint64_t tip)
         b->book[i].is_behind = b->book[i].is_behind && b->book[i].seq != tip;
         are_all &= !b->book[i].is_behind;
     }
+    note_alarms(b);
     pthread_mutex_unlock(&b->lock);
     return are_all;
 }

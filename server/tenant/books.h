@@ -38,6 +38,7 @@ struct ld_books {
     pthread_mutex_t lock;
     struct ld_book book[LD_MOST_BOOKS];
     size_t n;
+    atomic_bool is_alarmed; /* a book that is not behind is */
     /* The writer's: the least event that a saved book has taken, and the last one when saving was tried last. */
     uint64_t saved_seq, tried_seq;
 };

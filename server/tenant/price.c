@@ -6,8 +6,9 @@
 #define REQUEST 1.0
 #define WORK_OF_TOKEN 1e6 /* multiply-adds */
 #define EVENT 0.1
-#define LINE 0.01 /* of the log, read or folded; an edge or an arm */
-#define LOOK 10.0 /* what reads much and computes little */
+#define LINE 0.01   /* of the log, read or folded; an edge or an arm */
+#define SYSTEM 10.0 /* of a user whose diagonal entry is not known */
+#define LOOK 10.0   /* what reads much and computes little */
 
 static double update(const struct ld_size *size)
 {
@@ -32,6 +33,11 @@ double ld_price_events(const struct ld_size *size, size_t n)
 double ld_price_lines(uint64_t n)
 {
     return REQUEST + (double)n * LINE;
+}
+
+double ld_price_near(size_t n, bool is_solved)
+{
+    return LOOK + (double)n * (is_solved ? SYSTEM : LINE);
 }
 
 double ld_price_fold(const struct ld_size *size)

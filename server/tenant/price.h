@@ -6,9 +6,11 @@
  * and d coordinates of context and arm together:
  *
  *     any request                                1
- *     /select among C candidates                 1 + C (m^2 + m d) / 10^6
+ *     /select among C candidates, or a           1 + C (m^2 + m d) / 10^6
+ *     /posterior of C users times arms
  *     n rewards, or observations                 1 + n (1/10 + (3 m^2 + m d) / 10^6)
  *     n edges, users or arms                     1 + n / 100
+ *     /graph/near, of up to n users              10 + n / 100; over a graph of more than 2,048 users 10 + 10 n
  *     /model                                     1 + m^3 / 10^6
  *     /events, of up to n lines                  1 + n / 100
  *     /stats, /series, /decisions, GET of graph and arms              10
@@ -20,6 +22,7 @@
 #ifndef LD_PRICE_H
 #define LD_PRICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,7 +45,8 @@ struct ld_size {
 
 double ld_price_decision(const struct ld_size *size, size_t n_candidates); /* 0: the whole catalogue */
 double ld_price_events(const struct ld_size *size, size_t n);
-double ld_price_lines(uint64_t n); /* of the log, or edges, users, arms */
+double ld_price_lines(uint64_t n);              /* of the log, or edges, users, arms */
+double ld_price_near(size_t n, bool is_solved); /* is_solved: each of them takes a system */
 double ld_price_fold(const struct ld_size *size);
 
 /* Of a route, by what its row says; 0: the handler asks. */

@@ -142,6 +142,13 @@ uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *ar
 int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op,
                      struct ld_problem *p);
 
+/* What the model thinks of each user with each arm, as POST /tenants/{t}/posterior answers, into *out; of one moment,
+ * under the lock for decisions. dims_epoch: of the moment when the body was decoded. 0; -1 with *p; 1: the dimensions
+ * are others by now. */
+struct ld_text;
+int ld_tenant_ask(struct ld_tenant *t, const struct ld_ask *ask, uint32_t dims_epoch, struct ld_text *out,
+                  struct ld_problem *p);
+
 /* Puts op on the queue; done() will be called exactly once, possibly before this returns. When the queue is full,
  * the tenant closing, or the server draining for good, done() is called at once with problem 503. */
 void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op);

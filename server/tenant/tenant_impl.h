@@ -3,6 +3,7 @@
  *
  *   tenant.c          life, locks, readers' getters
  *   tenant_select.c   decisions, in the thread of the request
+ *   tenant_ask.c      what the model thinks, without a decision
  *   queue.c           ops and their waiting line
  *   commit.c          batches: stage, append, apply, answer (commit_rows.c: their rows)
  *   commit_turn.c     ops out of the line into batches
@@ -108,6 +109,11 @@ void ld_tenant_write_lock(struct ld_tenant *t);
 void ld_tenant_write_unlock(struct ld_tenant *t);
 /* The same for what decisions do not look at (kb_engine_is_unseen): they go on beside it. */
 void ld_tenant_write_lock_unseen(struct ld_tenant *t);
+
+/* tenant_select.c: memory of a reader, as many as ever ran at the same time; NULL: no memory. It is one reader's until
+ * he gives it back; its contents mean nothing to the next. */
+struct kb_scratch *ld_tenant_take_scratch(struct ld_tenant *t);
+void ld_tenant_give_scratch(struct ld_tenant *t, struct kb_scratch *s);
 
 /* tenant.c: the rate in force may be another by now. */
 void ld_tenant_follow_rate(struct ld_tenant *t);

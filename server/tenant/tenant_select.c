@@ -16,9 +16,7 @@
 #include "json/json_in.h"
 #include "json/json_out.h"
 
-/* As many scratches exist as decisions ever ran at the same time. NULL: no memory. A scratch is one reader's for one
- * decision; its contents mean nothing to the next. */
-static struct kb_scratch *take_scratch(struct ld_tenant *t)
+struct kb_scratch *ld_tenant_take_scratch(struct ld_tenant *t)
 {
     struct kb_scratch *s = NULL;
 
@@ -32,7 +30,7 @@ static struct kb_scratch *take_scratch(struct ld_tenant *t)
 }
 
 /* Beyond LD_POOL_SCRATCHES it is freed: a burst of readers should not be paid for ever. NULL is fine. */
-static void give_scratch(struct ld_tenant *t, struct kb_scratch *s)
+void ld_tenant_give_scratch(struct ld_tenant *t, struct kb_scratch *s)
 {
     bool is_kept;
 
@@ -196,7 +194,7 @@ out:
 int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op,
                      struct ld_problem *p)
 {
-    struct kb_scratch *scratch = take_scratch(t);
+    struct kb_scratch *scratch = ld_tenant_take_scratch(t);
     struct kb_errmsg msg = {.text = ""};
     enum kb_err rc = KB_ENOMEM;
     bool is_current = true;
@@ -209,7 +207,7 @@ int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const 
             rc = decide(t, select, decision, op, scratch, &msg);
         pthread_rwlock_unlock(&t->deciding);
     }
-    give_scratch(t, scratch);
+    ld_tenant_give_scratch(t, scratch);
     if (!is_current)
         ld_problem_set(p, 409, "the configuration has changed since the request came: try again");
     else if (rc != KB_OK)

@@ -17,6 +17,14 @@ struct ld_select {
     const char *flag; /* its evaluation is the answer (docs/OPENFEATURE.md); NULL: the decision itself */
 };
 
+/* What the model thinks of users and arms. */
+struct ld_ask {
+    const char *const *users;
+    size_t n_users;
+    struct kb_query query; /* context and candidates; none: the catalogue */
+};
+#define LD_MOST_CELLS ((size_t)1000) /* users times arms of one answer */
+
 /* What an answer of /select says of the arm that it shows. */
 struct ld_told {
     const char *decision, *arm;

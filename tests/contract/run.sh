@@ -1,6 +1,7 @@
 #!/bin/sh
 # Holds openapi.yaml to what others make of it: linters, and a client generated from it that runs against a server. And
-# /ofrep/ to the OpenFeature providers that others use, unmodified (flags/). The last line is "N passed, N failed".
+# /ofrep/ to the OpenFeature providers that others use, unmodified (flags/). And openapi-3.0.yaml to generators that read nothing newer
+# (generators/). The last line is "N passed, N failed".
 #
 #   sh tests/contract/run.sh OUT [--when-reachable]      OUT: a build folder such as build/release
 #
@@ -12,6 +13,7 @@ ROOT=$(cd "$HERE/../.." && pwd)
 OUT=$(cd "$1" && pwd)
 WORK=$ROOT/build/contract
 BIN=$WORK/node_modules/.bin
+GENERATORS=$WORK/generators/node_modules/.bin
 passed=0
 failed=0
 server=
@@ -47,6 +49,8 @@ install() {
 }
 
 lint_redocly() { "$BIN/redocly" lint --config "$HERE/redocly.yaml" "$ROOT/openapi.yaml"; }
+lint_redocly_30() { "$BIN/redocly" lint --config "$HERE/generators/redocly.yaml" "$ROOT/openapi-3.0.yaml"; }
+lint_spectral_30() { "$BIN/spectral" lint --ruleset "$HERE/generators/spectral.yaml" --fail-severity hint "$ROOT/openapi-3.0.yaml"; }
 lint_spectral() { "$BIN/spectral" lint --ruleset "$HERE/spectral.yaml" --fail-severity hint "$ROOT/openapi.yaml"; }
 
 # The first block of TypeScript in docs/API.md is a program like any other, at this server's address.
@@ -57,6 +61,25 @@ compile_client() {
         grep -q LAPLACED_URL "$WORK/documented.ts" &&
         "$BIN/openapi-typescript" "$ROOT/openapi.yaml" --default-non-nullable=false -o "$WORK/laplaced.d.ts" &&
         "$BIN/tsc" --project "$WORK/tsconfig.json"
+}
+
+compile_client_30() {
+    cp "$HERE/generators/client30.test.ts" "$HERE/generators/tsconfig.json" "$WORK/generators/" && rm -rf "$WORK/generators/client" "$WORK/generators/out" &&
+        "$GENERATORS/openapi" --input "$ROOT/openapi-3.0.yaml" --output "$WORK/generators/client" --client fetch &&
+        "$GENERATORS/tsc" --project "$WORK/generators/tsconfig.json"
+}
+
+# The generator of most clients in Java and C#. Its models must be there, and their numbers wide enough. Of Go this version writes no models
+# for any contract, so its operations are looked at alone.
+generate() {
+    jar=$WORK/generators/node_modules/@openapitools/openapi-generator-cli/bin/openapi-generator.jar
+    rm -rf "$WORK/generators/$1" && mkdir "$WORK/generators/$1" &&
+        java -jar "$jar" generate -i "$ROOT/openapi-3.0.yaml" -g "$1" -o "$WORK/generators/$1" >"$WORK/generators/$1.log" 2>&1 &&
+        grep -rlqE "$2" "$WORK/generators/$1" --include="$3" || { tail -n 20 "$WORK/generators/$1.log"; return 1; }
+}
+validate_30() {
+    java -jar "$WORK/generators/node_modules/@openapitools/openapi-generator-cli/bin/openapi-generator.jar" validate -i "$ROOT/openapi-3.0.yaml" >"$WORK/generators/validate.log" 2>&1 ||
+        { cat "$WORK/generators/validate.log"; return 1; }
 }
 
 # Sets server and LAPLACED_URL.
@@ -89,14 +112,26 @@ if [ "${2:-}" = --when-reachable ] && ! (command -v npm && npm ping --fetch-time
     echo "NOT TESTED: openapi.yaml's linters, the generated client and the OpenFeature providers. There is no npm, or its registry is out of reach."
     exit 0
 fi
-{ install "$HERE" "$WORK" && install "$HERE/flags" "$WORK/flags"; } || { echo "FAIL the tools of tests/contract and tests/contract/flags could not be installed"; echo "0 passed, 1 failed"; exit 1; }
+{ install "$HERE" "$WORK" && install "$HERE/flags" "$WORK/flags" && install "$HERE/generators" "$WORK/generators"; } || { echo "FAIL the tools of tests/contract, its flags/ and its generators/ could not be installed"; echo "0 passed, 1 failed"; exit 1; }
 check "openapi.yaml has no faults under redocly" lint_redocly
 check "openapi.yaml has no faults under spectral" lint_spectral
 check "a generated client and that of docs/API.md compile under tsc" compile_client
+check "openapi-3.0.yaml has no faults under redocly" lint_redocly_30
+check "openapi-3.0.yaml has no faults under spectral, the schema of OpenAPI 3.0 among its rules" lint_spectral_30
+check "a client generated from openapi-3.0.yaml compiles under tsc" compile_client_30
+if command -v java >/dev/null; then
+    check "openapi-3.0.yaml is valid for openapi-generator" validate_30
+    check "openapi-generator makes a client in Java" generate java 'private Long seq' Tenant.java
+    check "openapi-generator makes a client in C#" generate csharp-netcore 'long Seq' Tenant.cs
+    check "openapi-generator makes the operations of a client in Go" generate go 'CallSelectExecute' api_decisions.go
+else
+    echo "NOT TESTED: openapi-generator. There is no java."
+fi
 if start_server; then
     check "the client of docs/API.md runs" node "$WORK/out/documented.js"
     cp "$HERE/flags/flags.test.js" "$WORK/flags/"
     run_tests "$WORK/flags" flags.test.js
+    run_tests "$WORK/generators/out" client30.test.js
     run_tests "$WORK/out" client.test.js # makes a key, without which the server answers nobody from there on
     kill "$server" && wait "$server" || failed=$((failed + 1))
     server=

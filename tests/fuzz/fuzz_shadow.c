@@ -4,7 +4,7 @@
 
 #include "model/engine_read.h"
 #include "model/engine_write.h"
-#include "task/shadow.h"
+#include "evaluate/shadow.h"
 #include "model/summary.h"
 #include "targets.h"
 

@@ -10,7 +10,7 @@ import time
 import pytest
 import requests
 
-from bodies import all_cases
+from bodies import all_cases, cut
 from contract import CONTRACT, NDJSON
 from harness import Client
 
@@ -228,7 +228,7 @@ def test_every_fault_of_a_configuration_is_one_of_its_patch(boot, name):
         if pointer in (None, "") or at_pointer(body, pointer) in (None, {}):
             continue
         told = patched(api, name, None, raw=json.dumps(body), expect=400)
-        assert told.pointers == [pointer], (pointer, told.text, json.dumps(body)[:300])
+        assert told.pointers == [cut(pointer)], (pointer, told.text, json.dumps(body)[:300])
         n += 1
     assert n > 300 and steady(view(api, name)) == before
 

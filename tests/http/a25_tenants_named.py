@@ -1,6 +1,7 @@
 """A tenant is named where it is read or the request is refused: other headers, parameters of the query that no route has, and
 requests that name none where --default-tenant is none. And what the option says of the tenant that there is from the start."""
 import subprocess
+import urllib.parse
 
 import pytest
 
@@ -28,6 +29,8 @@ def told(problem):
 
 def ask(api, name, query="", headers=None, expect=400):
     """The operation as harmless as it can be made."""
+    query = urllib.parse.urlencode({k: v for k, v in CONTRACT.required(name).items() if f"{k}=" not in query}) + query.replace("?", "&")
+    query = "?" + query.removeprefix("&") if query else ""
     verb, _, operation = CONTRACT.operations[name]
     raw = b'{"no such field": 1}' if "requestBody" in operation else None
     return api.call(verb.upper(), concrete(keyring.template_of(name)) + query, raw=raw, headers=headers, expect=expect)

@@ -36,7 +36,7 @@ def test_the_front_page_says_what_this_is_and_links_to_what_there_is(api):
     version = subprocess.run([BIN, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8" and answer.text.startswith("<!doctype html>")
     assert version in page.text and "docs/" in page.text and len(answer.text.splitlines()) < 30
-    assert {"/openapi.yaml", "/metrics", "/healthz", "/readyz", "/problems"} == set(page.links)
+    assert {"/console/", "/openapi.yaml", "/openapi-3.0.yaml", "/metrics", "/healthz", "/readyz", "/problems"} == set(page.links)
     for link in page.links:
         api.call("GET", link)
 

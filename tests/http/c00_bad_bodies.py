@@ -10,10 +10,11 @@ from harness import Client, Server
 SELECT, REWARD, ACTIVATE, OBSERVE = (("POST", f"/{part}") for part in ("select", "reward", "activate", "observe"))
 TENANT, PUT_GRAPH, PATCH_GRAPH = ("PUT", "/tenants/bad"), ("PUT", "/tenants/bad/graph"), ("PATCH", "/tenants/bad/graph")
 PUT_ARMS, PATCH_ARMS, COMPACT = ("PUT", "/tenants/bad/arms"), ("PATCH", "/tenants/bad/arms"), ("POST", "/tenants/bad/compact")
+POSTERIOR = ("POST", "/tenants/bad/posterior")
 ROUTES = {"select": SELECT, "reward": REWARD, "activate": ACTIVATE, "observe": OBSERVE, "settings": TENANT, "graph": PUT_GRAPH,
           "graph_patch": PATCH_GRAPH, "arms": PUT_ARMS, "arms_patch": PATCH_ARMS, "compact": COMPACT, "key": ("POST", "/keys"),
           "tenant_key": ("POST", "/tenants/bad/keys"), "limits": ("PUT", "/tenants/bad/limits"),
-          "repair": ("POST", "/tenants/bad/repair"),
+          "repair": ("POST", "/tenants/bad/repair"), "posterior": POSTERIOR,
           "promote": ("POST", "/tenants/bad/promote"), "rollback": ("POST", "/tenants/bad/rollback")}
 MERGED = [("PATCH", "/tenants/bad")]  # has no schema of its own: its bodies are those of a configuration (a15_patch.py)
 FIRST_LINES = {"replay": ("POST", "/tenants/bad/replay")}  # of a body in lines
@@ -39,6 +40,13 @@ BY_MEANING = [
     (SELECT, {"user": "u", "context": [0, 0], "candidates": [{"id": "x", "features": [1]}]}, ["/candidates/0/features"]),
     (SELECT, {"user": "u", "context": [0, 0], "candidates": ["a1", "a2", "a1"]}, ["/candidates/2"]),
     (SELECT, {"user": "é" * 129, "context": [0, 0]}, ["/user"]),
+    (POSTERIOR, {"users": ["u"]}, ["/context"]), (POSTERIOR, {"users": ["u"], "context": [1]}, ["/context"]),
+    (POSTERIOR, {"users": ["u"], "context": [0, 0], "arms": [{"id": "x", "features": [1]}]}, ["/arms/0/features"]),
+    (POSTERIOR, {"users": ["u"], "context": [0, 0], "arms": ["a1", "x"]}, ["/arms/1"]),
+    (POSTERIOR, {"users": ["u"], "context": [0, 0], "arms": ["a1", "a2", "a1"]}, ["/arms/2"]),
+    (POSTERIOR, {"users": ["u", "é" * 129], "context": [0, 0]}, ["/users/1"]),
+    (POSTERIOR, {"users": ["u"] * 334, "context": [0, 0]}, ["/arms"]),
+    (POSTERIOR, {"users": ["u"] * 334, "context": [0, 0], "arms": ["a0", "a1", "a2"]}, ["/users"]),
     (OBSERVE, {"user": "u", "arm": "a1", "reward": 1}, ["/context"]),
     (OBSERVE, {"user": "u", "arm": {"id": "x", "features": [1, 2]}, "reward": 1, "context": [0, 0]}, ["/arm/features"]),
     (PUT_GRAPH, {"edges": [["a", "b", 1], ["a", "a", 1]]}, ["/edges/1"]),

@@ -91,6 +91,11 @@ class Contract:
                 return name, operation
         return None, None
 
+    def required(self, name):
+        """{parameter: example} of what an operation's query cannot leave out."""
+        found = [self.resolve(p) for p in self.operations[name][2].get("parameters", [])]
+        return {p["name"]: p["example"] for p in found if p["in"] == "query" and p.get("required")}
+
     def methods(self, path):
         """Those that the path answers to."""
         own = {verb.upper() for verb, pattern, _ in self.operations.values() if pattern.match(path)}

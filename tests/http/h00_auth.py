@@ -9,7 +9,7 @@ from contract import CONTRACT
 from harness import Client, Server
 
 KEY, OTHER = "correct-horse-battery-staple", "second-key-0123456789"
-PUBLIC = {"healthz", "readyz", "openapi", "problems", "problem", "front", "favicon"}
+PUBLIC = {"healthz", "readyz", "openapi", "openapi30", "problems", "problem", "front", "favicon", "consoleDoor", "console", "consoleFile"}
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_without_a_key_only_public_routes_answer(keyed):
     client = Client(keyed)
     digest = Client(keyed, KEY).digest("default")
     for name, method, path, body in requests_of_every_operation():
-        client.call(method, path, body, expect=(200, 204, 404) if name in PUBLIC else 401)
+        client.call(method, path, body, expect=(200, 204, 308, 404) if name in PUBLIC else 401)
     assert Client(keyed, KEY).digest("default") == digest
 
 
@@ -50,7 +50,7 @@ def test_every_key_of_the_file_opens_every_route(keyed, key):
     client = Client(keyed, key)
     for name, method, path, body in requests_of_every_operation():
         if name != "deleteTenant":
-            client.call(method, path, body, expect=(200, 201, 204, 400, 404, 409))  # 400: a log and a file are not sent here; 409: a stop without a baseline
+            client.call(method, path, body, expect=(200, 201, 204, 308, 400, 404, 409))  # 400: a log and a file are not sent here; 409: a stop without a baseline
     client.put_tenant("mine", algorithm="ucb")
     client.call("DELETE", "/tenants/mine", expect=204)
 

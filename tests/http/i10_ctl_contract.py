@@ -131,5 +131,5 @@ def test_every_command_sends_and_takes_what_the_contract_says(judged, tmp_path):
     judged("key", "revoke", *shop, web[4:20], key=admin)
     judged(*shop, "select", "ann", key=web, expect=1)
     never = {"eraseUser", "rebuild", "listKeys", "revokeKey", "healthz", "metrics", "openapi",  # not laplacectl's, or not here
-             "problems", "problem", "front", "favicon"}
+             "problems", "problem", "front", "favicon", "consoleDoor", "console", "consoleFile"}
     assert judged.proxy.seen & never == set() and len(judged.proxy.seen) >= 25

@@ -26,6 +26,10 @@ TOO_MUCH = [
     ("PUT", "/tenants/t", {"arm_dim": 4097}, None, 400, "arm_dim", 4096),
     ("PUT", "/tenants/t", {"representation": {"type": "kors", "max_dictionary": 5000}}, None, 400, "max_dictionary", 4096),
     ("PUT", ARMS, [LONG], None, 400, "string_bytes", 256),
+    ("POST", "/tenants/t/posterior", {"users": ["u"] * 501, "arms": ["a", "b"]}, None, 400, "cells", 1000),
+    ("POST", "/tenants/t/posterior", {"users": ["u"] * 1001, "arms": ["a"]}, None, 400, "users", 1000),
+    ("GET", "/tenants/t/graph/near?user=u?hops=9", None, None, 400, "hops", 8),
+    ("GET", "/tenants/t/graph/near?user=u?limit=1001", None, None, 400, "limit", 1000),
     ("GET", "/tenants/t/events?limit=100001", None, None, 400, "limit", 100000),
     ("GET", "/tenants/t/stats?window_s=31536001", None, None, 400, "window_s", 31536000),
 ]

@@ -16,11 +16,12 @@ BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "
           "putArms": {"arms": ["a"]}, "patchArms": {"arms": ["b"]}, "compact": {"keep_events": 1000000},
           "evaluateFlag": {"context": {"targetingKey": "u"}}, "evaluateFlags": {"context": {"targetingKey": "u"}},
           "trackEvents": {"events": [{"name": "e", "attributes": {"flag": "t-trackEvents", "decision": "none"}}]},
+          "askPosterior": {"users": ["u"], "arms": ["a"]},
           "promote": {"challenger": "none"}, "rollback": {},
           "replay": [{"type": "replay", "configuration": {"algorithm": "ts"}, "log": "own"}]}
 
 
-QUERIES = {"route": "?user=u&candidates=a"}
+QUERIES = {"route": "?user=u&candidates=a", "getNear": "?user=u"}
 
 
 def metric(client, name):

@@ -270,7 +270,7 @@ def test_the_unit_is_as_closed_as_its_document_says():
 
 def test_the_unit_and_the_server_agree():
     unit = dict(line.split("=", 1) for line in UNIT.read_text().splitlines() if re.match(r"[A-Z]\w+=", line))
-    assert unit["Type"] == "notify" and unit["ExecReload"] == "/bin/kill -HUP $MAINPID" and int(unit["WatchdogSec"]) > 60
+    assert unit["Type"] == "notify" and unit["ExecReload"] == '/bin/sh -c "kill -HUP ${MAINPID}"' and int(unit["WatchdogSec"]) > 60
     # Its patience is longer than the drain's, and a recovery asks for more as it goes.
     assert int(unit["TimeoutStopSec"]) > 30 and "TimeoutStartSec" in unit
 

@@ -14,6 +14,7 @@ import yaml
 from contract import CONTRACT, ROOT
 from h00_auth import PUBLIC, requests_of_every_operation
 from harness import BIN, CTL, SERVERS, Client, Server, run_ctl
+from manifests import render
 
 KEY = "correct-horse-battery-staple"
 
@@ -263,7 +264,7 @@ def test_the_image_asks_by_its_own_client():
 
 
 def manifests():
-    return {doc["kind"]: doc for doc in yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text())}
+    return {doc["kind"]: doc for doc in render(ROOT / "deploy/kubernetes/single")}
 
 
 def test_the_pod_is_restricted_and_alone():

@@ -63,7 +63,7 @@ class Play:
             elif parameter["in"] == "header" and parameter["name"] == "Laplaced-Tenant" and self.has_tenant:
                 headers["Laplaced-Tenant"] = TENANT
         raw = body if isinstance(body, str) else None
-        answer = self.client.call(verb.upper(), path, None if raw else body, raw=raw, kind=kind, headers=headers, expect=(200, 201, 204))
+        answer = self.client.call(verb.upper(), path, None if raw else body, raw=raw, kind=kind, headers=headers, query=CONTRACT.required(name), expect=(200, 201, 204))
         self.has_tenant |= name == "putTenant"
         if name == "makeKey" and answer.json["roles"] == ["admin"]:
             self.client.key = answer.json["key"]

@@ -22,7 +22,10 @@ def begun(goal):
 @pytest.mark.parametrize("goal", sorted(set(GOALS) - {"docker"}))
 def test_what_a_goal_runs_is_installed_first(goal):
     asked, commands = begun(goal)
-    needed = {"--test"} if re.search(r"python3|(?<![.\w])sh tests/", commands) else set()
+    pages = set(re.findall(r"python3 -B tools/pages/pages.py", commands))
+    needed = {"--test"} if re.search(r"python3 (?!-B tools/pages/)|(?<![.\w])sh tests/", commands) else set()
+    needed |= {"--pages"} if pages else set()
+    needed |= {"--package"} if "tools/deb.sh" in commands else set()
     needed |= {"--lint"} if "cppcheck" in commands else set()
     needed |= {"--paper"} if "paperbench --out" in commands else set()
     needed |= {"--build"} if "tools/run.sh" in commands or "tools/tour.sh" in commands else set()

@@ -49,6 +49,10 @@ SETTINGS = {
                                         {"a": 0.2, "b": 0.5, "c": 0.8}, {"reward": lambda hit, rng: rng.uniform(-1.5, 1) + 2.5 * hit}),
     "a holdout": ("ab", {"routing": {"holdout": {"share": 0.3, "baseline": {"arm": "a"}}}}, {"a": 0.2, "b": 0.7}, {}),
     "a uniform holdout of thompson": ("ab", {"algorithm": "ts", "routing": {"holdout": {"share": 0.5, "baseline": {"rule": "uniform"}}}}, {"a": 0.4, "b": 0.6}, {}),
+    "a split of four, of which one has no weight": ("abcd", {"algorithm": "laplaced", "rule": {"type": "split", "epsilon": 0, "weights": {"a": 6, "b": 3, "c": 1}}, "experiment": {"difference": 0.1, "baseline": "b"}},
+                                                    {"a": 0.3, "b": 0.6, "c": 0.5, "d": 0}, {}),
+    "a split with an epsilon and a holdout": ("abc", {"algorithm": "ucb", "rule": {"type": "split", "epsilon": 0.2, "weights": {"a": 0.2, "b": 0.7, "c": 0}}, "routing": {"holdout": {"share": 0.3, "baseline": {"rule": "uniform"}}}},
+                                              {"a": 0.2, "b": 0.5, "c": 0.4}, {}),
     "arms that stick": ("ab", {"routing": {"sticky": {"ttl_s": 600}}}, {"a": 0.4, "b": 0.6}, {}),
 }
 
@@ -141,6 +145,12 @@ def test_traffic_that_does_not_match_is_void(boot):
     assert "Traffic DOES NOT MATCH" in run_ctl(api.server, "experiment", name)
     assert "no verdict of the experiment stands" in api.stats(name)["warnings"][0]
     assert 'laplaced_experiment_void{tenant="t"} 1' in api.call("GET", "/metrics").text
+    ready = {"ready": True, "warnings": ['experiments whose traffic does not match what was told: 1 ("t")']}
+    assert api.call("GET", "/readyz").json == ready
+    api.server.restart()
+    assert told(api, name)["experiment"]["traffic"]["void"] and api.call("GET", "/readyz").json == ready
+    api.call("PATCH", f"/tenants/{name}", {"experiment": None})
+    assert api.call("GET", "/readyz").json == {"ready": True}
 
 
 def test_it_says_why_nothing_is_counted(api, name):
@@ -156,6 +166,38 @@ def test_it_says_why_nothing_is_counted(api, name):
     api.call("PATCH", f"/tenants/{name}/arms", {"arms": [{"id": "z"}]})
     assert told(api, name)["experiment"]["settings"]["baseline"] == "z"
     assert api.call("GET", "/tenants/nobody/experiment", expect=404)
+
+
+def test_a_split_knows_its_reach_and_a_more_even_one_goes_on(api, name):
+    split = lambda **w: {"rule": {"type": "split", "weights": w}}
+    begin(api, name, "abc", algorithm="ts", **split(a=6, b=3, c=1))
+    play(api, name, 30, {"a": 0.5, "b": 0.5, "c": 0.5}, random.Random(6))
+    e = check(api, name, api.events(name))
+    assert [d["reach"] for d in e["differences"]] == pytest.approx([6 / 9, 6 / 7]) and "for a verdict use a split" in e["advice"]
+    api.call("PATCH", f"/tenants/{name}", split(a=6, b=4, c=2))
+    e = check(api, name, api.events(name))
+    assert e["decisions"]["counted"] > 20 and e["advice"] is None
+    assert [d["reach"] for d in e["differences"]] == pytest.approx([6 / 9, 6 / 7])  # as begun
+    api.call("PATCH", f"/tenants/{name}", split(a=8, b=4, c=1))
+    e = check(api, name, api.events(name))
+    assert e["decisions"]["counted"] == 0 and [d["reach"] for d in e["differences"]] == pytest.approx([8 / 12, 8 / 9])
+
+
+def test_a_split_that_is_not_kept_is_void(boot):
+    """The page shows b only to every third user whom the split has given it."""
+    api, rng, name = Client(boot()), random.Random(7), "t"
+    begin(api, name, "ab", algorithm="laplaced", rule={"type": "split", "weights": {"a": 1, "b": 4}}, reward_window_s=3)
+    for i in range(400):
+        d = api.select(f"u{i}", defer=True, tenant=name)
+        if d["arm"] == "a" or rng.random() < 1 / 3:
+            api.call("POST", "/activate", {"decision": d["decision"]}, tenant=name)
+            api.reward(d["decision"], 1.0, tenant=name)
+    deadline = time.monotonic() + 60
+    while told(api, name)["experiment"]["decisions"]["waiting"] > 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    e = check(api, name, api.events(name))
+    assert e["traffic"]["void"] and e["differences"][0]["sentence"] == "void: traffic does not match the told propensities"
 
 
 def test_another_set_of_arms_starts_the_sums_anew_and_a_stopped_arm_does_not(api, name):

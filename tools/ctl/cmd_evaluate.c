@@ -56,7 +56,7 @@ static int read_spec(const char *path, struct kb_spec *out)
 static int read_estimators(struct lc_evaluation *q)
 {
     if (q->estimators == NULL) {
-        for (int i = 0; i < LC_OPE_N; i++)
+        for (int i = 0; i < LD_OPE_N; i++)
             q->ope.is_wanted[i] = true;
         return 0;
     }
@@ -64,9 +64,9 @@ static int read_estimators(struct lc_evaluation *q)
     int rc = 0;
     for (const char *name = strtok_r(copy, ",", &rest); name != NULL && rc == 0; name = strtok_r(NULL, ",", &rest)) {
         int i = 0;
-        while (i < LC_OPE_N && strcmp(lc_ope_name(i), name) != 0)
+        while (i < LD_OPE_N && strcmp(ld_ope_name(i), name) != 0)
             i++;
-        rc = i < LC_OPE_N ? 0 : -1;
+        rc = i < LD_OPE_N ? 0 : -1;
         q->ope.is_wanted[rc == 0 ? i : 0] = true;
     }
     free(copy);
@@ -95,11 +95,11 @@ static int read_propensity(struct lc_evaluation *q)
     if (q->propensity == NULL)
         return 0;
     if (strcmp(q->propensity, "uniform") == 0) {
-        q->log.propensity = LC_LOG_UNIFORM;
+        q->log.read.propensity = LD_DECISIONS_UNIFORM;
         return 0;
     }
-    q->log.propensity = strtod(q->propensity, &end);
-    return end != q->propensity && *end == '\0' && q->log.propensity > 0 && q->log.propensity <= 1 ? 0 : -1;
+    q->log.read.propensity = strtod(q->propensity, &end);
+    return end != q->propensity && *end == '\0' && q->log.read.propensity > 0 && q->log.read.propensity <= 1 ? 0 : -1;
 }
 
 /* The format is asked for, not guessed: a guess that is wrong would give numbers all the same. */
@@ -156,7 +156,7 @@ static int add_target(struct lc_evaluation *q, const char *what, bool is_log)
 static int read_specs(struct lc_evaluation *q)
 {
     struct lc_log_options log;
-    char why[LC_WHY];
+    struct ld_message why;
 
     if (q->model != NULL && read_spec(q->model, &q->model_spec) != 0)
         return -1;
@@ -167,8 +167,8 @@ static int read_specs(struct lc_evaluation *q)
         if (add_target(q, q->policy_logs.item[i], true) != 0)
             return -1;
     for (size_t i = 0; i < q->n; i++)
-        if (lc_evaluation_dimensions(q, &q->target[i], &log, why) != 0) {
-            lc_fail("%s", why);
+        if (lc_evaluation_dimensions(q, &q->target[i], &log, &why) != 0) {
+            lc_fail("%s", why.text);
             return -1;
         }
     return 0;
@@ -176,7 +176,7 @@ static int read_specs(struct lc_evaluation *q)
 
 static struct lc_evaluation defaults(void)
 {
-    return (struct lc_evaluation){.log = {.default_reward = (double)NAN, .draws_only = true},
+    return (struct lc_evaluation){.log.read = {.default_reward = (double)NAN, .draws_only = true},
                                   .ope = {.n_resamples = 1000,
                                           .seed = 1,
                                           .clip = DEFAULT_CLIP,
@@ -192,7 +192,7 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
     size_t seed = 1, hash_seed = 0;
     double default_reward = -1;
     bool has_all = false;
-    char why[LC_WHY] = "";
+    struct ld_message why = {""};
     struct lc_words w;
     const struct lc_opt opts[] = {
         {"format", LC_OPT_TEXT, &q.format, "NAME", "obd, dsjson, ndjson or csv"},
@@ -203,8 +203,7 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
         {"html", LC_OPT_TEXT, &q.html, "FILE", "write a page with plots as well"},
         {"model", LC_OPT_TEXT, &q.model, "CONFIG",
          "configuration of the model by which dr expects rewards (default: the policy's, else a mean per arm)"},
-        {"graph", LC_OPT_TEXT, &q.ope.graph, "FILE",
-         "edge list of the users (CSV), for configurations that use a graph"},
+        {"graph", LC_OPT_TEXT, &q.graph, "FILE", "edge list of the users (CSV), for configurations that use a graph"},
         {"items", LC_OPT_TEXT, &q.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
         {"map", LC_OPT_TEXT, &q.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,propensity=..,context=a+b"},
         {"estimators", LC_OPT_TEXT, &q.estimators, "LIST", "some of replay,ips,snips,clipped_ips,dr (default all)"},
@@ -225,7 +224,7 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
          "propensity of all decisions of a log that tells none: a number, or uniform (1 / number of arms)"},
         {"all-routes", LC_OPT_FLAG, &has_all, NULL,
          "ndjson: take repeats of arms that stuck, and baselines of one arm, as well"},
-        {"skip-bad", LC_OPT_COUNT, &q.log.skip_bad, "N", "faulty lines to pass over and count (default 0)"},
+        {"skip-bad", LC_OPT_COUNT, &q.log.read.skip_bad, "N", "faulty lines to pass over and count (default 0)"},
         {"hash-seed", LC_OPT_COUNT, &hash_seed, "N", "seed of the hashing of features (default 0)"},
         {"seed", LC_OPT_COUNT, &seed, "N", "of replay and bootstrap (default 1)"},
     };
@@ -233,17 +232,17 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
     if (rc != LC_GO)
         return rc;
     q.log.path = w.word[0];
-    q.log.hash_seed = (uint32_t)hash_seed;
+    q.log.read.hash_seed = (uint32_t)hash_seed;
     q.ope.seed = seed;
-    q.log.draws_only = !has_all;
+    q.log.read.draws_only = !has_all;
     if (default_reward >= 0)
-        q.log.default_reward = default_reward;
+        q.log.read.default_reward = default_reward;
     rc = check(&q);
     if (rc != 0)
         return rc;
     if (read_specs(&q) != 0)
         return 1;
-    return lc_evaluation_run(&q, s->is_json, why) == 0 ? 0 : lc_fail("%s", why);
+    return lc_evaluation_run(&q, s->is_json, &why) == 0 ? 0 : lc_fail("%s", why.text);
 }
 
 const struct lc_command lc_cmd_evaluate = {

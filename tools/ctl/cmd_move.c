@@ -174,7 +174,7 @@ static int run_import(const struct lc_command *self, struct lc_session *s, int a
         {"map", LC_OPT_TEXT, &o.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,propensity=..,context=a+b"},
         {"items", LC_OPT_TEXT, &o.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
         {"hash-seed", LC_OPT_COUNT, &o.hash_seed, "N", "seed of the hashing of features (default 0)"},
-        {"skip-bad", LC_OPT_COUNT, &o.log.skip_bad, "N", "faulty lines to pass over and count (default 0)"},
+        {"skip-bad", LC_OPT_COUNT, &o.log.read.skip_bad, "N", "faulty lines to pass over and count (default 0)"},
         {"default-reward", LC_OPT_REAL, &o.default_reward, "R",
          "reward of decisions without one (default: they are left out)"},
     };

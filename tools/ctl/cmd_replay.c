@@ -195,7 +195,7 @@ static int run_replay(const struct lc_command *self, struct lc_session *s, int a
         {"map", LC_OPT_TEXT, &what.move.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,time=..,context=a+b"},
         {"items", LC_OPT_TEXT, &what.move.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
         {"hash-seed", LC_OPT_COUNT, &what.move.hash_seed, "N", "seed of the hashing of features (default 0)"},
-        {"skip-bad", LC_OPT_COUNT, &what.move.log.skip_bad, "N",
+        {"skip-bad", LC_OPT_COUNT, &what.move.log.read.skip_bad, "N",
          "with --format: faulty lines to pass over (default 0)"},
         {"shadow", LC_OPT_TEXT, &shadow.configuration, "CONFIG",
          "let the server learn the log under this configuration, beside the tenant"},

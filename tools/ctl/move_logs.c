@@ -40,10 +40,10 @@ int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct l
         !lc_json_number(lc_json_get(configuration, "arm_dim"), &arm))
         status = lc_fail("the server does not tell the tenant's dimensions");
     lc_json_free(view);
-    o->log.context_dim = (uint32_t)context;
-    o->log.arm_dim = (uint32_t)arm;
-    o->log.hash_seed = (uint32_t)o->hash_seed;
-    o->log.default_reward = o->default_reward >= 0 ? o->default_reward : (double)NAN;
+    o->log.read.context_dim = (uint32_t)context;
+    o->log.read.arm_dim = (uint32_t)arm;
+    o->log.read.hash_seed = (uint32_t)o->hash_seed;
+    o->log.read.default_reward = o->default_reward >= 0 ? o->default_reward : (double)NAN;
     return status;
 }
 
@@ -73,7 +73,7 @@ static int send_batch(struct batch *b)
 
 static int send_log(struct lc_log *log, struct batch *b)
 {
-    struct lc_logged ev;
+    struct ld_logged ev;
     size_t line = 0;
     int rc;
 
@@ -89,7 +89,7 @@ static int send_log(struct lc_log *log, struct batch *b)
     if (send_batch(b) != 0)
         return 1;
     if (rc < 0) {
-        lc_fail("%s", log->why);
+        lc_fail("%s", log->base.why.text);
         lc_note("learned before that: %zu decisions", b->n_sent);
     }
     return rc < 0 ? 1 : 0;
@@ -100,16 +100,16 @@ static void report_in(const struct lc_session *s, const struct lc_log *log, cons
     struct lc_text t = {0};
 
     if (!s->is_json) {
-        printf("%s decisions learned, %s arms\n", lc_thousands(b->n_sent), lc_thousands(log->arms.n));
+        printf("%s decisions learned, %s arms\n", lc_thousands(b->n_sent), lc_thousands(log->base.arms.n));
         return;
     }
     lc_text_puts(&t, "{");
     lc_put_count(&t, "observed", b->n_sent);
-    lc_put_count(&t, "arms", log->arms.n);
+    lc_put_count(&t, "arms", log->base.arms.n);
     lc_text_puts(&t, ",\"skipped\":{");
-    lc_put_count(&t, "faulty", log->n_bad);
-    for (size_t i = 0; i < LC_LOG_MAX_REASONS && log->skipped[i].reason != NULL; i++)
-        lc_put_count(&t, log->skipped[i].reason, log->skipped[i].n);
+    lc_put_count(&t, "faulty", log->base.n_bad);
+    for (size_t i = 0; i < LD_DECISIONS_REASONS && log->base.skipped[i].reason != NULL; i++)
+        lc_put_count(&t, log->base.skipped[i].reason, log->base.skipped[i].n);
     lc_text_puts(&t, "}}");
     puts(t.data);
     lc_text_close(&t);
@@ -123,8 +123,8 @@ int lc_move_in(const struct lc_session *s, struct lc_move_options *o, const char
 
     if (status == 0) {
         o->log.path = file;
-        status =
-            lc_log_open(&log, lc_log_format(o->format), &o->log) == 0 ? send_log(&log, &b) : lc_fail("%s", log.why);
+        status = lc_log_open(&log, lc_log_format(o->format), &o->log) == 0 ? send_log(&log, &b)
+                                                                           : lc_fail("%s", log.base.why.text);
         if (status == 0)
             report_in(s, &log, &b);
         lc_log_close(&log);
@@ -161,7 +161,7 @@ static FILE *fetch_log(const struct lc_session *s, struct lc_client *c)
 static int write_log(struct lc_log *log, bool is_dsjson, FILE *out)
 {
     struct lc_text t = {0};
-    struct lc_logged ev;
+    struct ld_logged ev;
     size_t n = 0;
     int rc;
 
@@ -174,12 +174,12 @@ static int write_log(struct lc_log *log, bool is_dsjson, FILE *out)
         (is_dsjson ? lc_log_put_dsjson : lc_log_put_ndjson)(&t, log, &ev);
         rc = fwrite(t.data, 1, t.n, out) == t.n ? 0 : -1;
         if (rc != 0)
-            snprintf(log->why, sizeof log->why, "%s", strerror(errno));
+            snprintf(log->base.why.text, sizeof log->base.why.text, "%s", strerror(errno));
         n++;
     }
     lc_text_close(&t);
     if (rc != 0)
-        return lc_fail("%s", log->why);
+        return lc_fail("%s", log->base.why.text);
     lc_note("%zu decisions with their rewards", n);
     return 0;
 }
@@ -197,7 +197,7 @@ int lc_move_out(const struct lc_session *s, struct lc_move_options *o, FILE *out
         o->log.input = f;
         status = lc_log_open(&log, &lc_log_ndjson, &o->log) == 0
                      ? write_log(&log, strcmp(o->format, "dsjson") == 0, out)
-                     : lc_fail("%s", log.why);
+                     : lc_fail("%s", log.base.why.text);
         lc_log_close(&log);
     } else {
         status = 1;

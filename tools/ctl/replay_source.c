@@ -85,7 +85,7 @@ int lc_source_open_log(struct lc_source *s, const struct lc_log_reader_ops *form
     s->log = lc_alloc(1, sizeof *s->log);
     if (lc_log_open(s->log, format, o) == 0)
         return 0;
-    snprintf(s->why, sizeof s->why, "%s", s->log->why);
+    snprintf(s->why, sizeof s->why, "%.255s", s->log->base.why.text);
     return -1;
 }
 
@@ -310,14 +310,14 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
 
 static int next_of_log(struct lc_source *s, struct lc_task *task)
 {
-    struct lc_logged ev;
+    struct ld_logged ev;
     const int rc = lc_log_next(s->log, &ev);
-    s->line = s->log->line;
-    s->n_skipped = s->log->n_bad;
-    for (size_t i = 0; i < LC_LOG_MAX_REASONS && s->log->skipped[i].reason != NULL; i++)
-        s->n_skipped += s->log->skipped[i].n;
+    s->line = s->log->base.line;
+    s->n_skipped = s->log->base.n_bad;
+    for (size_t i = 0; i < LD_DECISIONS_REASONS && s->log->base.skipped[i].reason != NULL; i++)
+        s->n_skipped += s->log->base.skipped[i].n;
     if (rc < 0)
-        snprintf(s->why, sizeof s->why, "%s", s->log->why);
+        snprintf(s->why, sizeof s->why, "%.255s", s->log->base.why.text);
     if (rc != 1)
         return rc;
     task->kind = LC_TASK_OBSERVE;

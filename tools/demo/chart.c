@@ -30,7 +30,7 @@ struct canvas {
 /* --- scale ------------------------------------------------------------------------------------------ */
 
 /* The axis always holds 0: curves are totals, and a cut axis would lie about their ratio. */
-static void find_range(struct canvas *v, const struct lc_series *series, size_t n_series)
+static void find_range(struct canvas *v, const struct ld_ope_series *series, size_t n_series)
 {
     v->low = 0.0;
     v->high = 0.0;
@@ -65,7 +65,7 @@ static void put_dot(struct canvas *v, size_t x, size_t y, size_t series)
 }
 
 /* Column by column; what lies between two neighbouring columns is filled, so that jumps stay visible. */
-static void draw_series(struct canvas *v, const struct lc_series *s, size_t index)
+static void draw_series(struct canvas *v, const struct ld_ope_series *s, size_t index)
 {
     size_t before = 0;
     if (s->n == 0)
@@ -83,7 +83,7 @@ static void draw_series(struct canvas *v, const struct lc_series *s, size_t inde
     }
 }
 
-static void put_cell(const struct canvas *v, const struct lc_series *series, size_t cell, struct lc_text *out)
+static void put_cell(const struct canvas *v, const struct ld_ope_series *series, size_t cell, struct lc_text *out)
 {
     int owner = v->owner[cell];
     if (owner < 0) {
@@ -98,7 +98,7 @@ static void put_cell(const struct canvas *v, const struct lc_series *series, siz
 }
 
 /* Right of the drawing, outside its width, the label of the series that ends in this line. */
-static void put_label(const struct canvas *v, const struct lc_series *series, size_t n_series, size_t line,
+static void put_label(const struct canvas *v, const struct ld_ope_series *series, size_t n_series, size_t line,
                       const size_t *label_line, struct lc_text *out)
 {
     for (size_t s = 0; s < n_series; s++) {
@@ -113,7 +113,7 @@ static void put_label(const struct canvas *v, const struct lc_series *series, si
 
 /* A line of its own for every label: where its curve ends, else the nearest that is free: 1 down, 1 up, 2 down, ...
  * line: [n_series]; `height` means that the series has no label. */
-static void place_labels(const struct canvas *v, const struct lc_series *series, size_t n_series, size_t *line)
+static void place_labels(const struct canvas *v, const struct ld_ope_series *series, size_t n_series, size_t *line)
 {
     size_t height = v->chart->height;
     bool *taken = lc_alloc(height, sizeof *taken);
@@ -137,7 +137,7 @@ static void place_labels(const struct canvas *v, const struct lc_series *series,
     free(taken);
 }
 
-static void put_lines(const struct canvas *v, const struct lc_series *series, size_t n_series, struct lc_text *out)
+static void put_lines(const struct canvas *v, const struct ld_ope_series *series, size_t n_series, struct lc_text *out)
 {
     size_t w = v->chart->width, h = v->chart->height;
     size_t *label_line = lc_alloc(n_series, sizeof *label_line);
@@ -168,7 +168,7 @@ static void put_axis(const struct lc_chart *c, size_t n, struct lc_text *out)
                    c->x_label, end);
 }
 
-void lc_chart_draw(const struct lc_chart *c, const struct lc_series *series, size_t n_series, struct lc_text *out)
+void lc_chart_draw(const struct lc_chart *c, const struct ld_ope_series *series, size_t n_series, struct lc_text *out)
 {
     struct canvas v = {.chart = c, .dots_x = c->width, .dots_y = c->height};
     size_t longest = 0;

@@ -9,7 +9,7 @@
 #include "common/text.h"
 
 /* One curve; all pointers are borrowed for the call. */
-struct lc_series {
+struct ld_ope_series {
     const char *label;
     const double *y; /* n values at 1, 2, ..., n */
     size_t n;
@@ -25,6 +25,6 @@ struct lc_chart {
 
 /* Draws all series over a common axis; later series lie over earlier ones. Appends height + 2 lines. An empty list of
  * series gives empty axes. Cannot fail. */
-void lc_chart_draw(const struct lc_chart *c, const struct lc_series *series, size_t n_series, struct lc_text *out);
+void lc_chart_draw(const struct lc_chart *c, const struct ld_ope_series *series, size_t n_series, struct lc_text *out);
 
 #endif

@@ -73,8 +73,8 @@ void lc_demo_put_arms(const struct lc_game *game, size_t n, const double *featur
 
 /* JSON body of PUT tenant: only what the demo decides for all is said; the rest is the preset's. rho is set for the
  * policies that have a graph; the others' user kernel has none. */
-static void set_config(struct lc_text *out, const struct lc_policy *p, const struct lc_demo_options *o, size_t arm_dim,
-                       size_t seed)
+static void set_config(struct lc_text *out, const struct ld_ope_policy *p, const struct lc_demo_options *o,
+                       size_t arm_dim, size_t seed)
 {
     lc_text_clear(out);
     lc_text_puts(out, "{");
@@ -99,7 +99,7 @@ static void set_config(struct lc_text *out, const struct lc_policy *p, const str
 static void draw_chart(const struct lc_show *show, const struct lc_runner *runners, size_t n_rounds)
 {
     const size_t n = show->n_policies;
-    struct lc_series series[LC_MAX_POLICIES];
+    struct ld_ope_series series[LC_MAX_POLICIES];
     struct lc_text out = {0};
     struct lc_chart chart = {.width = 70, .height = 16, .x_label = "round"};
     chart.is_coloured = lc_stdout_has_colours() && lc_is_utf8();
@@ -109,7 +109,7 @@ static void draw_chart(const struct lc_show *show, const struct lc_runner *runne
         for (size_t t = 0; t < n_rounds; t++)
             y[i * n_rounds + t] = runners[from].curve[t] - (show->base < n ? runners[show->base].curve[t] : 0.0);
         series[i] =
-            (struct lc_series){show->policies[from].label, y + i * n_rounds, n_rounds, marks[from], colours[from]};
+            (struct ld_ope_series){show->policies[from].label, y + i * n_rounds, n_rounds, marks[from], colours[from]};
     }
     lc_chart_draw(&chart, series, n, &out);
     fputs(out.data, stdout);
@@ -123,7 +123,7 @@ static int play(const struct lc_session *s, const struct lc_show *show, const st
 {
     struct lc_progress progress;
     for (size_t i = 0; i < show->n_policies; i++) {
-        const struct lc_policy *p = &show->policies[i];
+        const struct ld_ope_policy *p = &show->policies[i];
         runners[i] = (struct lc_runner){.policy = p};
         set_config(&runners[i].config, p, o, arm_dim, seed);
         const int rc = lc_race_prepare(s, &runners[i], world);

@@ -30,7 +30,7 @@
 
 /* Without friendships the same users hang on the virtual node alone: the same kernel, only nobody has friends. The
  * first is the one that the others are compared with; the last, random, is the base of the chart. */
-static const struct lc_policy policies[] = {
+static const struct ld_ope_policy policies[] = {
     {"laplaced", "demo-laplaced", "laplaced", LC_WHOLE_GRAPH, true},
     {"no friendships", "demo-no-graph", "laplaced", LC_USERS_ONLY, true},
     {"gp-ucb", "demo-gp-ucb", "gp-ucb", LC_NO_GRAPH, true},

@@ -15,7 +15,7 @@
 #define DEFAULT_ROUNDS 3000u
 
 /* The first is the one that is compared; every one has a tenant of its own, so that no log mixes two policies. */
-static const struct lc_policy policies[] = {
+static const struct ld_ope_policy policies[] = {
     {"laplaced", "demo-laplaced", "laplaced", LC_WHOLE_GRAPH, true},
     {"gp-ucb", "demo-gp-ucb", "gp-ucb", LC_NO_GRAPH, true},
     {"lin-ucb", "demo-lin-ucb", "lin-ucb", LC_NO_GRAPH, true},

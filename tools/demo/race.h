@@ -28,7 +28,7 @@ struct lc_game {
 enum lc_graph_use { LC_NO_GRAPH, LC_USERS_ONLY, LC_WHOLE_GRAPH };
 
 /* One policy of a demo. Static rows; the tenant's name is fixed, so that a second demo replaces the first. */
-struct lc_policy {
+struct ld_ope_policy {
     const char *label, *tenant, *algorithm;
     enum lc_graph_use graph;
     bool has_features;
@@ -36,7 +36,7 @@ struct lc_policy {
 
 /* What a demo shows of its races. */
 struct lc_show {
-    const struct lc_policy *policies;
+    const struct ld_ope_policy *policies;
     size_t n_policies, base; /* base: index of the policy whose curve is taken off all in the drawings; n: none */
     const char *unit;        /* of the score, in the live line; divided by the rounds when is_rate */
     bool is_rate;
@@ -47,7 +47,7 @@ struct lc_show {
 /* One policy in the race. The caller fills what stands before the results; threads write the results, the caller reads
  * them after lc_race_run, or `curve` up to `done` while it runs. */
 struct lc_runner {
-    const struct lc_policy *policy;
+    const struct ld_ope_policy *policy;
     struct lc_text config; /* JSON */
 
     /* results */

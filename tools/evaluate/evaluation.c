@@ -10,6 +10,10 @@
 #include <string.h>
 
 #include "base/version.h"
+#include "evaluate/fingerprint.h"
+#include "evaluate/policy_table.h"
+#include "evaluate/report.h"
+#include "evaluate/users_graph.h"
 
 static bool has_file(const struct lc_target *g)
 {
@@ -27,40 +31,40 @@ static const struct kb_spec *model_of(const struct lc_evaluation *q, const struc
 }
 
 int lc_evaluation_dimensions(const struct lc_evaluation *q, const struct lc_target *g, struct lc_log_options *log,
-                             char *why)
+                             struct ld_message *why)
 {
     const struct kb_spec *b = model_of(q, g), *a = g->is_learning ? &g->spec : b;
 
     *log = q->log;
     if (b == NULL)
         return 0;
-    log->context_dim = a->context_dim > 0 ? a->context_dim : b->context_dim;
-    log->arm_dim = a->arm_dim > 0 ? a->arm_dim : b->arm_dim;
-    if ((b->context_dim > 0 && b->context_dim != log->context_dim) || (b->arm_dim > 0 && b->arm_dim != log->arm_dim)) {
-        snprintf(why, LC_WHY, "--model: context_dim and arm_dim must be 0 or those of the policy");
-        return -1;
-    }
+    log->read.context_dim = a->context_dim > 0 ? a->context_dim : b->context_dim;
+    log->read.arm_dim = a->arm_dim > 0 ? a->arm_dim : b->arm_dim;
+    if ((b->context_dim > 0 && b->context_dim != log->read.context_dim) ||
+        (b->arm_dim > 0 && b->arm_dim != log->read.arm_dim))
+        return ld_fail(why, "--model: context_dim and arm_dim must be 0 or those of the policy");
     return 0;
 }
 
 /* --- work --------------------------------------------------------------------------------------------- */
 
-static struct lc_policy *make_policy(const struct lc_evaluation *q, const struct lc_target *g, char *why)
+static struct ld_ope_policy *make_policy(const struct lc_evaluation *q, const struct lc_target *g,
+                                         struct ld_message *why)
 {
     struct lc_log_options other = q->log;
 
     if (g->is_log) {
         other.path = g->what;
         other.input = NULL;
-        other.context_dim = other.arm_dim = 0;
-        other.propensity = 0; /* arms are counted, whatever their propensities */
+        other.read.context_dim = other.read.arm_dim = 0;
+        other.read.propensity = 0; /* arms are counted, whatever their propensities */
         return lc_policy_from_log(lc_log_format(q->format), &other, why);
     }
     if (g->is_learning)
-        return lc_policy_learning(&g->spec, q->ope.graph, why);
+        return ld_ope_policy_learning(&g->spec, q->ope.graph, why);
     if (strcmp(g->what, "uniform") == 0)
-        return lc_policy_even(false);
-    return strcmp(g->what, "logged") == 0 ? lc_policy_even(true) : lc_policy_from_file(file_of(g), why);
+        return ld_ope_policy_even(false, why);
+    return strcmp(g->what, "logged") == 0 ? ld_ope_policy_even(true, why) : lc_policy_from_file(file_of(g), why);
 }
 
 /* What it is called in reports: without the folders of its file. */
@@ -74,42 +78,53 @@ static char *name_of(const struct lc_target *g)
     return t.data;
 }
 
-/* One policy over the log. Standard input, once copied to a file, goes from entry to entry. 0, or -1 with why. */
-static int evaluate(struct lc_evaluation *q, const struct lc_target *g, struct lc_report_entry *e, char *why)
-{
-    struct lc_ope_options o = q->ope;
-    struct lc_log_options options;
+/* What a policy is judged with, for as long as the report is made. */
+struct entry {
+    char *name;
+    struct ld_ope_policy *policy;
+    struct lc_log log;
+};
 
-    e->name = name_of(g);
+/* One policy over the log. Standard input, once copied to a file, goes from entry to entry. 0, or -1 with why. */
+static int evaluate(struct lc_evaluation *q, const struct lc_target *g, struct entry *own,
+                    struct ld_ope_report_entry *e, struct ld_message *why)
+{
+    struct ld_ope_options o = q->ope;
+    struct lc_log_options options;
+    const struct ld_decisions *log = &own->log.base;
+
+    e->name = own->name = name_of(g);
+    e->log = log;
     o.model = model_of(q, g);
-    if (lc_evaluation_dimensions(q, g, &options, why) != 0 || (e->policy = make_policy(q, g, why)) == NULL)
+    if (lc_evaluation_dimensions(q, g, &options, why) != 0 || (own->policy = make_policy(q, g, why)) == NULL)
         return -1;
-    const int opened = lc_log_open(&e->log, lc_log_format(q->format), &options);
+    e->policy = own->policy;
+    const int opened = lc_log_open(&own->log, lc_log_format(q->format), &options);
     if (opened != 0)
-        memcpy(why, e->log.why, LC_WHY);
-    const int rc = opened == 0 ? lc_ope_evaluate(&e->log, e->policy, &o, &e->result, why) : -1;
-    q->log.input = e->log.spool;
-    e->log.spool = NULL;
-    for (size_t i = 0; rc != 0 && i < LC_LOG_MAX_REASONS && e->log.skipped[i].reason != NULL; i++)
-        lc_fail("skipped: %zu %s", e->log.skipped[i].n, e->log.skipped[i].reason);
+        *why = log->why;
+    const int rc = opened == 0 ? ld_ope_evaluate(&own->log.base, own->policy, &o, &e->result, why) : -1;
+    q->log.input = own->log.spool;
+    own->log.spool = NULL;
+    for (size_t i = 0; rc != 0 && i < LD_DECISIONS_REASONS && log->skipped[i].reason != NULL; i++)
+        lc_fail("skipped: %zu %s", log->skipped[i].n, log->skipped[i].reason);
     return rc;
 }
 
-static void close_entry(struct lc_report_entry *e)
+static void close_entry(struct entry *own, struct ld_ope_report_entry *e)
 {
-    lc_ope_close(&e->result);
-    if (e->log.ops != NULL)
-        lc_log_close(&e->log);
-    lc_policy_free(e->policy);
-    free(e->name);
+    ld_ope_close(&e->result);
+    if (own->log.ops != NULL)
+        lc_log_close(&own->log);
+    ld_ope_policy_free(own->policy);
+    free(own->name);
 }
 
 /* --- report ------------------------------------------------------------------------------------------- */
 
-static void add_parameters(struct lc_report *r, const struct lc_evaluation *q)
+static void add_parameters(struct ld_ope_report *r, const struct lc_evaluation *q)
 {
     const double nan = (double)NAN;
-    const struct lc_report_parameter all[] = {
+    const struct ld_ope_report_parameter all[] = {
         {"format", q->format, nan},
         {"estimators", q->estimators != NULL ? q->estimators : "replay,ips,snips,clipped_ips,dr", nan},
         {"level", NULL, q->level_percent},
@@ -120,11 +135,11 @@ static void add_parameters(struct lc_report *r, const struct lc_evaluation *q)
         {"min-ess", NULL, q->ope.min_ess > 0 ? q->ope.min_ess : r->entry[0].result.min_ess},
         {"max-unsupported", NULL, q->ope.max_unsupported},
         {"reward-range", q->range, nan},
-        {"default-reward", NULL, q->log.default_reward},
+        {"default-reward", NULL, q->log.read.default_reward},
         {"propensity", q->propensity, nan},
-        {"all-routes", q->log.draws_only ? NULL : "yes", nan},
-        {"skip-bad", NULL, (double)q->log.skip_bad},
-        {"hash-seed", NULL, (double)q->log.hash_seed},
+        {"all-routes", q->log.read.draws_only ? NULL : "yes", nan},
+        {"skip-bad", NULL, (double)q->log.read.skip_bad},
+        {"hash-seed", NULL, (double)q->log.read.hash_seed},
         {"map", q->log.map, nan},
         {"version", LD_VERSION, nan},
     };
@@ -133,12 +148,12 @@ static void add_parameters(struct lc_report *r, const struct lc_evaluation *q)
     r->n_parameters = sizeof all / sizeof all[0];
 }
 
-static int add_file(struct lc_report *r, const char *role, const char *path, FILE *f, char *why)
+static int add_file(struct ld_ope_report *r, const char *role, const char *path, FILE *f, struct ld_message *why)
 {
-    return path == NULL ? 0 : lc_fingerprint(&r->file[r->n_files++], role, path, f, why);
+    return path == NULL ? 0 : lc_fingerprint(&r->file[r->n_files++], role, path, f, why->text);
 }
 
-static int add_files(struct lc_report *r, const struct lc_evaluation *q, char *why)
+static int add_files(struct ld_ope_report *r, const struct lc_evaluation *q, struct ld_message *why)
 {
     int rc = add_file(r, "log", q->log.path, q->log.input, why);
 
@@ -148,12 +163,12 @@ static int add_files(struct lc_report *r, const struct lc_evaluation *q, char *w
     if (rc == 0)
         rc = add_file(r, "model", q->model, NULL, why);
     if (rc == 0)
-        rc = add_file(r, "graph", q->ope.graph, NULL, why);
+        rc = add_file(r, "graph", q->graph, NULL, why);
     return rc == 0 ? add_file(r, "items", q->log.items, NULL, why) : rc;
 }
 
 /* False with errno. */
-static bool write_page(const struct lc_report *r, FILE *f)
+static bool write_page(const struct ld_ope_report *r, FILE *f)
 {
     struct lc_text t = {0};
 
@@ -163,7 +178,7 @@ static bool write_page(const struct lc_report *r, FILE *f)
     return is_written;
 }
 
-static void print(const struct lc_report *r, bool is_json)
+static void print(const struct ld_ope_report *r, bool is_json)
 {
     struct lc_text t = {0};
 
@@ -171,55 +186,78 @@ static void print(const struct lc_report *r, bool is_json)
         lc_report_print(r);
         return;
     }
-    lc_report_json(r, &t);
+    lc_report_text(r, &t);
     puts(t.data);
     lc_text_close(&t);
 }
 
-static int fail_page(const struct lc_evaluation *q, char *why)
+static int fail_page(const struct lc_evaluation *q, struct ld_message *why)
 {
-    snprintf(why, LC_WHY, "--html: %.160s: %s", q->html, strerror(errno));
-    return -1;
+    return ld_fail(why, "--html: %.160s: %s", q->html, strerror(errno));
 }
 
-/* All policies, then everything that is told of them. page: NULL: none. */
-static int work(struct lc_evaluation *q, bool is_json, struct lc_part *page, char *why)
+/* What is told of the policies that were judged. page: NULL: none. */
+static int tell(struct lc_evaluation *q, struct ld_ope_report *r, bool is_json, struct lc_part *page,
+                struct ld_message *why)
 {
-    struct lc_report *r = lc_alloc(1, sizeof *r);
+    int rc = 0;
+
+    if (is_json || page != NULL) {
+        add_parameters(r, q);
+        rc = add_files(r, q, why);
+    }
+    if (rc == 0 && (is_json || page != NULL || r->n > 1) && ld_ope_report_prepare(r) != 0)
+        lc_out_of_memory(q->ope.n_resamples, sizeof(double));
+    if (rc == 0 && page != NULL && !write_page(r, page->file))
+        rc = fail_page(q, why);
+    return rc;
+}
+
+/* All policies, then everything that is told of them. */
+static int work(struct lc_evaluation *q, bool is_json, struct lc_part *page, struct ld_message *why)
+{
+    struct ld_ope_report *r = lc_alloc(1, sizeof *r);
+    struct entry *own = lc_alloc(q->n, sizeof *own);
     int rc = 0;
 
     r->entry = lc_alloc(q->n, sizeof *r->entry);
     r->o = &q->ope;
     for (; rc == 0 && r->n < q->n; r->n++)
-        rc = evaluate(q, &q->target[r->n], &r->entry[r->n], why);
-    if (rc == 0 && (is_json || page != NULL)) {
-        add_parameters(r, q);
-        rc = add_files(r, q, why);
-    }
-    if (rc == 0 && (is_json || page != NULL || r->n > 1))
-        lc_report_prepare(r);
-    if (page != NULL) {
-        const bool is_whole = rc == 0 && write_page(r, page->file);
-        if ((lc_part_close(page, is_whole) != 0 || !is_whole) && rc == 0)
-            rc = fail_page(q, why);
-    }
+        rc = evaluate(q, &q->target[r->n], &own[r->n], &r->entry[r->n], why);
+    if (rc == 0)
+        rc = tell(q, r, is_json, page, why);
+    if (page != NULL && lc_part_close(page, rc == 0) != 0 && rc == 0)
+        rc = fail_page(q, why);
     if (rc == 0)
         print(r, is_json);
     for (size_t i = 0; i < r->n; i++)
-        close_entry(&r->entry[i]);
+        close_entry(&own[i], &r->entry[i]);
     if (q->log.input != NULL)
         fclose(q->log.input);
+    free(own);
     free(r->entry);
     free(r);
     return rc;
 }
 
-/* Where the page will be written is found out first: evaluations may take long. */
-int lc_evaluation_run(struct lc_evaluation *q, bool is_json, char *why)
+static int run(struct lc_evaluation *q, bool is_json, struct ld_message *why)
 {
     struct lc_part page;
 
     if (q->html != NULL && lc_part_open(&page, q->html) != 0)
         return fail_page(q, why);
     return work(q, is_json, q->html != NULL ? &page : NULL, why);
+}
+
+/* Where the page will be written is found out first: evaluations may take long. */
+int lc_evaluation_run(struct lc_evaluation *q, bool is_json, struct ld_message *why)
+{
+    struct lc_users_graph graph = {0};
+    int rc = q->graph != NULL ? lc_users_graph_read(&graph, q->graph, why) : 0;
+
+    q->ope.graph = q->graph != NULL ? &graph.event : NULL;
+    if (rc == 0)
+        rc = run(q, is_json, why);
+    lc_users_graph_close(&graph);
+    return rc;
 }

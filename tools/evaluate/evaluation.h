@@ -3,6 +3,7 @@
 #define LC_EVALUATION_H
 
 #include "common/args.h"
+#include "evaluate/log_reader.h"
 #include "evaluate/ope_report.h"
 
 #define LC_MAX_POLICIES 8u
@@ -16,7 +17,8 @@ struct lc_target {
 
 struct lc_evaluation {
     struct lc_log_options log;
-    struct lc_ope_options ope;
+    struct ld_ope_options ope;
+    const char *graph; /* edge list of the users; NULL: none */
     const char *format, *model, *estimators, *range, *html, *propensity;
     struct lc_list policies, policy_logs;
     double level_percent;
@@ -26,11 +28,11 @@ struct lc_evaluation {
 };
 
 /* The log's options for one policy: its vectors have the dimensions of the policy's configuration and of its reward
- * model. 0, or -1 with `why` (LC_WHY bytes). */
+ * model. 0, or -1 with `why`. */
 int lc_evaluation_dimensions(const struct lc_evaluation *q, const struct lc_target *g, struct lc_log_options *log,
-                             char *why);
+                             struct ld_message *why);
 
 /* Judges all policies and tells it: to standard output, and as a page if one is wanted. 0, or -1 with `why`. */
-int lc_evaluation_run(struct lc_evaluation *q, bool is_json, char *why);
+int lc_evaluation_run(struct lc_evaluation *q, bool is_json, struct ld_message *why);
 
 #endif

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "evaluate/ope_report.h"
 
-static int hash(struct lc_fingerprint *out, FILE *f)
+static int hash(struct ld_ope_report_file *out, FILE *f)
 {
     unsigned char piece[1u << 15], digest[crypto_hash_sha256_BYTES];
     crypto_hash_sha256_state state;
@@ -24,7 +25,7 @@ static int hash(struct lc_fingerprint *out, FILE *f)
     return ferror(f) != 0 ? -1 : 0;
 }
 
-int lc_fingerprint(struct lc_fingerprint *out, const char *role, const char *path, FILE *f, char *why)
+int lc_fingerprint(struct ld_ope_report_file *out, const char *role, const char *path, FILE *f, char *why)
 {
     const char *slash = strrchr(path, '/');
     FILE *own = f == NULL ? fopen(path, "rb") : NULL, *from = f != NULL ? f : own;

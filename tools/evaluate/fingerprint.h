@@ -4,16 +4,11 @@
 
 #include <stdio.h>
 
-struct lc_fingerprint {
-    const char *role; /* what it was read as: "log", "policy", ... */
-    const char *name; /* borrowed from the path */
-    unsigned long long bytes;
-    char sha256[65];
-};
+struct ld_ope_report_file;
 
 /* `role` and `path` are borrowed. f: read from its beginning in place of the file at path; NULL: none. 0, or -1 with
  * `why` (LC_WHY bytes). Reads the file once. */
-int lc_fingerprint(struct lc_fingerprint *out, const char *role, const char *path, FILE *f, char *why);
+int lc_fingerprint(struct ld_ope_report_file *out, const char *role, const char *path, FILE *f, char *why);
 
 /* The SHA-256 of a text in base64, as a page's policy names a script. */
 #define LC_DIGEST_BYTES 45

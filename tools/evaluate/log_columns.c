@@ -8,8 +8,8 @@
 
 static int broken(struct lc_columns *c, struct lc_log *log)
 {
-    memcpy(log->why, c->csv.why, sizeof log->why);
-    return LC_LOG_BROKEN;
+    (void)ld_fail(&log->base.why, "%s", c->csv.why);
+    return LD_DECISIONS_BROKEN;
 }
 
 int lc_columns_open(struct lc_columns *c, struct lc_log *log)
@@ -17,11 +17,11 @@ int lc_columns_open(struct lc_columns *c, struct lc_log *log)
     lc_csv_open_stream(&c->csv, log->file, strcmp(log->o.path, "-") == 0 ? "standard input" : log->o.path);
     const int rc = lc_columns_header(c);
 
-    log->line = c->csv.line;
+    log->base.line = c->csv.line;
     if (rc < 0)
         (void)broken(c, log);
     if (rc == 0)
-        lc_log_fail(log, NULL, "expected a header row");
+        ld_decisions_fail(&log->base, NULL, "expected a header row");
     return rc == 1 ? 0 : -1;
 }
 
@@ -58,15 +58,16 @@ int lc_columns_next(struct lc_columns *c, struct lc_log *log)
 {
     const int rc = lc_csv_next(&c->csv);
 
-    log->line = c->csv.line;
+    log->base.line = c->csv.line;
     if (ferror(log->file)) { /* a row cut off looks like one that ends with the file */
-        lc_log_fail(log, NULL, "%s", errno == EBADMSG ? "the packed data are damaged or cut" : strerror(errno));
-        return LC_LOG_BROKEN;
+        ld_decisions_fail(&log->base, NULL, "%s",
+                          errno == EBADMSG ? "the packed data are damaged or cut" : strerror(errno));
+        return LD_DECISIONS_BROKEN;
     }
     if (rc < 0)
         return broken(c, log);
     if (rc == 1 && c->csv.n_fields != c->n)
-        return lc_log_fail(log, NULL, "%zu fields, where the header has %zu", c->csv.n_fields, c->n);
+        return ld_decisions_fail(&log->base, NULL, "%zu fields, where the header has %zu", c->csv.n_fields, c->n);
     return rc;
 }
 
@@ -81,29 +82,29 @@ int lc_columns_number(const struct lc_columns *c, struct lc_log *log, size_t col
     *out = strtod(text, &end);
     if (end != text && *end == '\0' && isfinite(*out))
         return 0;
-    return lc_log_fail(log, c->name[column], "\"%.40s\" is not a finite number", text);
+    return ld_decisions_fail(&log->base, c->name[column], "\"%.40s\" is not a finite number", text);
 }
 
-void lc_columns_hash(const struct lc_columns *c, const struct lc_hasher *h, size_t column, double *x)
+void lc_columns_hash(const struct lc_columns *c, const struct ld_hasher *h, size_t column, double *x)
 {
     const char *text = c->csv.fields[column];
 
     if (lc_is_number(text))
-        lc_hash_number(h, c->name[column], strtod(text, NULL), x);
+        ld_hash_number(h, c->name[column], strtod(text, NULL), x);
     else if (*text != '\0')
-        lc_hash_category(h, c->name[column], text, x);
+        ld_hash_category(h, c->name[column], text, x);
 }
 
-int lc_columns_place(const struct lc_columns *c, struct lc_log *log, size_t position, size_t time, struct lc_logged *ev)
+int lc_columns_place(const struct lc_columns *c, struct lc_log *log, size_t position, size_t time, struct ld_logged *ev)
 {
     double v = 0;
 
     if (position != LC_NO_COLUMN && lc_columns_number(c, log, position, false, &v) != 0)
         return -1;
     if (!(v >= 0 && v <= 1e6 && v == floor(v)))
-        return lc_log_fail(log, c->name[position], "%g is no whole number from 0 to 1,000,000", v);
+        return ld_decisions_fail(&log->base, c->name[position], "%g is no whole number from 0 to 1,000,000", v);
     ev->stratum = (uint32_t)v;
     if (time != LC_NO_COLUMN && !lc_log_time(c->csv.fields[time], &ev->at_ms))
-        return lc_log_fail(log, c->name[time], "\"%.40s\" is no time", c->csv.fields[time]);
+        return ld_decisions_fail(&log->base, c->name[time], "\"%.40s\" is no time", c->csv.fields[time]);
     return 0;
 }

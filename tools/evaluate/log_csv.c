@@ -23,7 +23,7 @@ static int find(struct lc_log *log, const struct generic *s, const char *name, c
 {
     *out = lc_columns_find(&s->rows, name);
     if (*out == LC_NO_COLUMN && (otherwise == NULL || strcmp(name, otherwise) != 0))
-        return lc_log_fail(log, name, "the header has no such column (--map says which is what)");
+        return ld_decisions_fail(&log->base, name, "the header has no such column (--map says which is what)");
     return 0;
 }
 
@@ -45,7 +45,7 @@ static int open_csv(struct lc_log *log)
 {
     struct generic *s = log->state;
 
-    if (lc_map_parse(&s->map, log->o.map, log->why) != 0)
+    if (lc_map_parse(&s->map, log->o.map, log->base.why.text) != 0)
         return -1;
     return lc_columns_open(&s->rows, log) == 0 ? find_all(log, s) : -1;
 }
@@ -60,18 +60,18 @@ static void close_csv(struct lc_log *log)
 
 static void read_context(struct lc_log *log, const struct generic *s)
 {
-    const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
+    const struct ld_hasher h = {log->base.o.context_dim, log->base.o.hash_seed};
 
-    memset(log->context, 0, log->o.context_dim * sizeof *log->context);
+    memset(log->base.context, 0, log->base.o.context_dim * sizeof *log->base.context);
     for (size_t i = 0; i < s->map.n_context; i++)
         if (s->context[i] != LC_NO_COLUMN)
-            lc_columns_hash(&s->rows, &h, s->context[i], log->context);
+            lc_columns_hash(&s->rows, &h, s->context[i], log->base.context);
     for (size_t i = 0; i < s->map.n_category; i++)
-        lc_hash_category(&h, s->map.category[i], s->rows.csv.fields[s->category[i]], log->context);
+        ld_hash_category(&h, s->map.category[i], s->rows.csv.fields[s->category[i]], log->base.context);
 }
 
 /* A reward left empty is that of --default-reward, or the row is passed over. */
-static int read_numbers(struct lc_log *log, const struct generic *s, struct lc_logged *ev)
+static int read_numbers(struct lc_log *log, const struct generic *s, struct ld_logged *ev)
 {
     if (lc_columns_number(&s->rows, log, s->column[LC_MAP_REWARD], true, &ev->reward) != 0)
         return -1;
@@ -80,32 +80,33 @@ static int read_numbers(struct lc_log *log, const struct generic *s, struct lc_l
     return lc_columns_place(&s->rows, log, s->column[LC_MAP_POSITION], s->column[LC_MAP_TIME], ev);
 }
 
-static int read_row(struct lc_log *log, const struct generic *s, struct lc_logged *ev)
+static int read_row(struct lc_log *log, const struct generic *s, struct ld_logged *ev)
 {
-    const uint32_t arm = lc_log_arm(log, s->rows.csv.fields[s->column[LC_MAP_ARM]]);
+    const uint32_t arm = ld_decisions_arm(&log->base, s->rows.csv.fields[s->column[LC_MAP_ARM]]);
 
     if (arm == KB_ID_NONE || read_numbers(log, s, ev) != 0)
         return -1;
     if (isnan(ev->reward))
-        ev->reward = log->o.default_reward;
+        ev->reward = log->base.o.default_reward;
     if (isnan(ev->reward)) {
-        lc_log_skip(log, "without a reward");
+        ld_decisions_skip(&log->base, "without a reward");
         return 0;
     }
-    if (lc_log_check(log, ev) != 0)
+    if (ld_decisions_check(&log->base, ev) != 0)
         return -1;
     ev->user = s->column[LC_MAP_USER] != LC_NO_COLUMN ? s->rows.csv.fields[s->column[LC_MAP_USER]] : "-";
     if (*ev->user == '\0' || strlen(ev->user) > KB_ID_MAX_BYTES)
-        return lc_log_fail(log, s->map.name[LC_MAP_USER], "expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
-    if (log->o.context_dim > 0) {
+        return ld_decisions_fail(&log->base, s->map.name[LC_MAP_USER], "expected an id of 1 to %u bytes",
+                                 KB_ID_MAX_BYTES);
+    if (log->base.o.context_dim > 0) {
         read_context(log, s);
-        ev->context = log->context;
+        ev->context = log->base.context;
     }
-    lc_log_candidates(log, arm, ev);
+    ld_decisions_candidates(&log->base, arm, ev);
     return 1;
 }
 
-static int next_csv(struct lc_log *log, struct lc_logged *ev)
+static int next_csv(struct lc_log *log, struct ld_logged *ev)
 {
     struct generic *s = log->state;
 

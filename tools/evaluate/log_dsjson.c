@@ -56,7 +56,7 @@ static const char *action_id(struct dsjson *s, const struct json_t *action, size
 
 /* Of a context or an action. In lines that we wrote the vector is the namespace x; it may be hashed only where it is
  * not there. */
-static int read_features(struct lc_log *log, const struct lc_hasher *h, const struct json_t *v, bool is_ours, double *x)
+static int read_features(struct lc_log *log, const struct ld_hasher *h, const struct json_t *v, bool is_ours, double *x)
 {
     if (is_ours && lc_json_get(v, "x") != NULL)
         return lc_log_vector(log, h, "x", lc_json_get(v, "x"), x);
@@ -64,23 +64,24 @@ static int read_features(struct lc_log *log, const struct lc_hasher *h, const st
     return 0;
 }
 
-static int read_actions(struct lc_log *log, const struct json_t *multi, bool is_ours, struct lc_logged *ev)
+static int read_actions(struct lc_log *log, const struct json_t *multi, bool is_ours, struct ld_logged *ev)
 {
-    const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
+    const struct ld_hasher h = {log->base.o.arm_dim, log->base.o.hash_seed};
     struct dsjson *s = log->state;
     const size_t n = lc_json_length(multi);
 
     if (n == 0)
-        return lc_log_fail(log, "c._multi", "expected an array of the actions");
-    lc_log_name(log, n, ev);
+        return ld_decisions_fail(&log->base, "c._multi", "expected an array of the actions");
+    if (ld_decisions_name(&log->base, n, ev) != 0)
+        return LD_DECISIONS_BROKEN;
     for (size_t i = 0; i < n; i++) {
-        const uint32_t arm = lc_log_arm(log, action_id(s, lc_json_at(multi, i), i));
+        const uint32_t arm = ld_decisions_arm(&log->base, action_id(s, lc_json_at(multi, i), i));
         if (arm == KB_ID_NONE)
             return -1;
-        const size_t k = lc_log_name_arm(log, i, arm);
+        const size_t k = ld_decisions_name_arm(&log->base, i, arm);
         if (k < i)
-            return lc_log_fail(log, "c._multi", "actions %zu and %zu have one id", k + 1, i + 1);
-        if (read_features(log, &h, lc_json_at(multi, i), is_ours, log->vectors + i * h.dim) != 0)
+            return ld_decisions_fail(&log->base, "c._multi", "actions %zu and %zu have one id", k + 1, i + 1);
+        if (read_features(log, &h, lc_json_at(multi, i), is_ours, log->base.vectors + i * h.dim) != 0)
             return -1;
     }
     return 0;
@@ -92,14 +93,14 @@ static size_t read_index(struct lc_log *log, const struct json_t *doc, const cha
     double v;
 
     if (!lc_json_number(lc_json_get(doc, key), &v) || v != floor(v) || v < (double)lo || v > (double)hi) {
-        lc_log_fail(log, key, "expected a whole number from %zu to %zu", lo, hi);
+        ld_decisions_fail(&log->base, key, "expected a whole number from %zu to %zu", lo, hi);
         return hi + 1;
     }
     return (size_t)v;
 }
 
 /* Both spellings, where both are there, must agree. */
-static int read_chosen(struct lc_log *log, const struct json_t *doc, struct lc_logged *ev)
+static int read_chosen(struct lc_log *log, const struct json_t *doc, struct ld_logged *ev)
 {
     const bool has_index = lc_json_get(doc, "_labelIndex") != NULL;
     const bool has_action = lc_json_get(doc, "_label_Action") != NULL;
@@ -116,13 +117,13 @@ static int read_chosen(struct lc_log *log, const struct json_t *doc, struct lc_l
             return -1;
     }
     if (has_index && has_action && index + 1 != action)
-        return lc_log_fail(log, "_labelIndex", "%zu is not _label_Action %zu less one", index, action);
+        return ld_decisions_fail(&log->base, "_labelIndex", "%zu is not _label_Action %zu less one", index, action);
     ev->chosen = has_index ? index : action - 1;
     return 0;
 }
 
 /* The members of `a` count from 1; from 0 where one of them is 0. */
-static int read_distribution(struct lc_log *log, const struct json_t *doc, struct lc_logged *ev)
+static int read_distribution(struct lc_log *log, const struct json_t *doc, struct ld_logged *ev)
 {
     const struct json_t *a = lc_json_get(doc, "a"), *p = lc_json_get(doc, "p");
     struct dsjson *s = log->state;
@@ -131,7 +132,7 @@ static int read_distribution(struct lc_log *log, const struct json_t *doc, struc
     if (a == NULL || p == NULL)
         return 0;
     if (lc_json_length(a) != ev->n || lc_json_length(p) != ev->n)
-        return lc_log_fail(log, "p", "expected as many as there are actions (%zu), and so of `a`", ev->n);
+        return ld_decisions_fail(&log->base, "p", "expected as many as there are actions (%zu), and so of `a`", ev->n);
     s->logged = lc_room(s->logged, &s->cap_logged, ev->n, sizeof *s->logged);
     for (size_t i = 0; i < ev->n; i++) {
         s->logged[i] = (double)NAN;
@@ -140,16 +141,16 @@ static int read_distribution(struct lc_log *log, const struct json_t *doc, struc
     }
     for (size_t i = 0; i < ev->n; i++) {
         if (!lc_json_number(lc_json_at(a, i), &v) || v != floor(v) || v < from || v >= from + (double)ev->n)
-            return lc_log_fail(log, "a", "expected the numbers of the actions");
+            return ld_decisions_fail(&log->base, "a", "expected the numbers of the actions");
         const size_t k = (size_t)(v - from);
         if (!isnan(s->logged[k]))
-            return lc_log_fail(log, "a", "an action stands twice");
+            return ld_decisions_fail(&log->base, "a", "an action stands twice");
         if (!lc_json_number(lc_json_at(p, i), &s->logged[k]) || !(s->logged[k] >= 0.0))
-            return lc_log_fail(log, "p", "expected probabilities");
+            return ld_decisions_fail(&log->base, "p", "expected probabilities");
         sum += s->logged[k];
     }
     if (fabs(sum - 1.0) > 1e-3)
-        return lc_log_fail(log, "p", "the probabilities add up to %g, not to 1", sum);
+        return ld_decisions_fail(&log->base, "p", "the probabilities add up to %g, not to 1", sum);
     ev->logged = s->logged;
     return 0;
 }
@@ -185,47 +186,48 @@ static const char *why_skipped(const struct json_t *doc)
     return NULL;
 }
 
-static int read_label(struct lc_log *log, const struct json_t *doc, struct lc_logged *ev)
+static int read_label(struct lc_log *log, const struct json_t *doc, struct ld_logged *ev)
 {
     const struct json_t *p = lc_json_get(doc, "_label_probability"), *drop = lc_json_get(doc, "pdrop");
     const char *at = lc_json_text(doc, "Timestamp");
     double cost, share = 0;
 
     if (!lc_json_number(lc_json_get(doc, "_label_cost"), &cost))
-        return lc_log_fail(log, "_label_cost", "expected a number");
+        return ld_decisions_fail(&log->base, "_label_cost", "expected a number");
     if (p != NULL && !lc_json_number(p, &ev->propensity))
-        return lc_log_fail(log, "_label_probability", "expected a number in (0, 1]");
+        return ld_decisions_fail(&log->base, "_label_probability", "expected a number in (0, 1]");
     if (drop != NULL && (!lc_json_number(drop, &share) || share != 0.0))
-        return lc_log_fail(log, "pdrop", "the log was thinned out: lines that stand for several are not served");
+        return ld_decisions_fail(&log->base, "pdrop",
+                                 "the log was thinned out: lines that stand for several are not served");
     if (at != NULL && !lc_log_time(at, &ev->at_ms))
-        return lc_log_fail(log, "Timestamp", "\"%.40s\" is no time", at);
+        return ld_decisions_fail(&log->base, "Timestamp", "\"%.40s\" is no time", at);
     ev->reward = 0.0 - cost; /* and not -0 */
     ev->id = lc_json_text(doc, "EventId");
-    return lc_log_check(log, ev);
+    return ld_decisions_check(&log->base, ev);
 }
 
-static int read_line(struct lc_log *log, const struct json_t *doc, struct lc_logged *ev)
+static int read_line(struct lc_log *log, const struct json_t *doc, struct ld_logged *ev)
 {
-    const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
+    const struct ld_hasher h = {log->base.o.context_dim, log->base.o.hash_seed};
     const struct json_t *c = lc_json_get(doc, "c");
     const bool is_ours = lc_json_get(c, "_laplaced") != NULL; /* written by log_writer.c */
     const char *reason = why_skipped(doc);
 
     if (reason != NULL) {
-        lc_log_skip(log, reason);
+        ld_decisions_skip(&log->base, reason);
         return 0;
     }
     if (!lc_json_is_object(c))
-        return lc_log_fail(log, "c", "expected the context, an object");
+        return ld_decisions_fail(&log->base, "c", "expected the context, an object");
     if (read_actions(log, lc_json_get(c, "_multi"), is_ours, ev) != 0 || read_chosen(log, doc, ev) != 0 ||
         read_distribution(log, doc, ev) != 0 || read_label(log, doc, ev) != 0)
         return -1;
     const char *user = is_ours ? lc_json_text(lc_json_get(c, "user"), "id") : NULL;
     ev->user = user != NULL && *user != '\0' && strlen(user) <= KB_ID_MAX_BYTES ? user : "-";
     if (h.dim > 0) {
-        if (read_features(log, &h, c, is_ours, log->context) != 0)
+        if (read_features(log, &h, c, is_ours, log->base.context) != 0)
             return -1;
-        ev->context = log->context;
+        ev->context = log->base.context;
     }
     return 1;
 }
@@ -244,7 +246,7 @@ static void close_dsjson(struct lc_log *log)
     free(s->logged);
 }
 
-static int next_dsjson(struct lc_log *log, struct lc_logged *ev)
+static int next_dsjson(struct lc_log *log, struct ld_logged *ev)
 {
     struct dsjson *s = log->state;
     char why[LC_WHY];
@@ -255,7 +257,7 @@ static int next_dsjson(struct lc_log *log, struct lc_logged *ev)
         lc_json_free(s->doc);
         s->doc = lc_json_parse_loosely(log->buffer, n, why);
         if (!lc_json_is_object(s->doc))
-            return lc_log_fail(log, NULL, "%s", s->doc == NULL ? why : "expected a JSON object");
+            return ld_decisions_fail(&log->base, NULL, "%s", s->doc == NULL ? why : "expected a JSON object");
         rc = read_line(log, s->doc, ev);
         if (rc != 0)
             return rc;

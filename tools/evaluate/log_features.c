@@ -9,7 +9,7 @@
 
 /* Where features of a JSON value go: the path is that of its namespaces. */
 struct sink {
-    const struct lc_hasher *hasher;
+    const struct ld_hasher *hasher;
     double *x;
     char path[MAX_PATH];
     size_t n, depth;
@@ -54,15 +54,15 @@ static void put_value(struct sink *to, const struct json_t *v)
                 put_value(to, item);
         }
     } else if (text != NULL) {
-        lc_hash_category(to->hasher, to->path, text, to->x);
+        ld_hash_category(to->hasher, to->path, text, to->x);
     } else if (lc_json_number(v, &number)) {
-        lc_hash_number(to->hasher, to->path, number, to->x);
+        ld_hash_number(to->hasher, to->path, number, to->x);
     } else if (lc_json_is_true(v)) {
-        lc_hash_number(to->hasher, to->path, 1.0, to->x);
+        ld_hash_number(to->hasher, to->path, 1.0, to->x);
     }
 }
 
-void lc_hash_json_more(const struct lc_hasher *h, const char *name, const struct json_t *v, double *x)
+void lc_hash_json_more(const struct ld_hasher *h, const char *name, const struct json_t *v, double *x)
 {
     struct sink to = {.hasher = h, .x = x};
 
@@ -74,13 +74,13 @@ void lc_hash_json_more(const struct lc_hasher *h, const char *name, const struct
         put_value(&to, v);
 }
 
-void lc_hash_json(const struct lc_hasher *h, const char *name, const struct json_t *v, double *x)
+void lc_hash_json(const struct ld_hasher *h, const char *name, const struct json_t *v, double *x)
 {
     memset(x, 0, h->dim * sizeof *x);
     lc_hash_json_more(h, name, v, x);
 }
 
-void lc_hash_json_category(const struct lc_hasher *h, const char *name, const struct json_t *v, double *x)
+void lc_hash_json_category(const struct ld_hasher *h, const char *name, const struct json_t *v, double *x)
 {
     const char *text = lc_json_string(v);
     char number[32];
@@ -93,10 +93,10 @@ void lc_hash_json_category(const struct lc_hasher *h, const char *name, const st
     if (text == NULL && lc_json_is_true(v))
         text = "true";
     if (text != NULL)
-        lc_hash_category(h, name, text, x);
+        ld_hash_category(h, name, text, x);
 }
 
-int lc_log_vector(struct lc_log *log, const struct lc_hasher *h, const char *key, const struct json_t *v, double *x)
+int lc_log_vector(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v, double *x)
 {
     const size_t n = lc_json_length(v);
     double first;
@@ -108,10 +108,10 @@ int lc_log_vector(struct lc_log *log, const struct lc_hasher *h, const char *key
         return 0;
     }
     if (n != h->dim)
-        return lc_log_fail(log, key, "%zu numbers, where the configuration has %u", n, h->dim);
+        return ld_decisions_fail(&log->base, key, "%zu numbers, where the configuration has %u", n, h->dim);
     for (size_t i = 0; i < n; i++)
         if (!lc_json_number(lc_json_at(v, i), &first))
-            return lc_log_fail(log, key, "expected numbers");
+            return ld_decisions_fail(&log->base, key, "expected numbers");
     for (size_t i = 0; i < n; i++)
         (void)lc_json_number(lc_json_at(v, i), &x[i]);
     return 0;

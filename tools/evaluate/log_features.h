@@ -9,14 +9,15 @@
 /* x[dim] = the features of v; name NULL: those of its members, else v is the value of this feature. Strings are
  * categories, numbers numbers, true 1; false and null nothing; an array of numbers one feature a place. Names that
  * begin with "_" are left out, depths beyond 8 and names beyond 511 bytes cut. */
-void lc_hash_json(const struct lc_hasher *h, const char *name, const struct json_t *v, double *x);
+void lc_hash_json(const struct ld_hasher *h, const char *name, const struct json_t *v, double *x);
 /* The same, added to x. */
-void lc_hash_json_more(const struct lc_hasher *h, const char *name, const struct json_t *v, double *x);
+void lc_hash_json_more(const struct ld_hasher *h, const char *name, const struct json_t *v, double *x);
 /* Added to x: a string, number or truth value as a category. */
-void lc_hash_json_category(const struct lc_hasher *h, const char *name, const struct json_t *v, double *x);
+void lc_hash_json_category(const struct ld_hasher *h, const char *name, const struct json_t *v, double *x);
 
-/* x[dim] = v: a vector of the dimensions as it is, anything else hashed under the name `key`. 0, or -1 with log->why.
+/* x[dim] = v: a vector of the dimensions as it is, anything else hashed under the name `key`. 0, or -1 with
+ * log->base.why.text.
  */
-int lc_log_vector(struct lc_log *log, const struct lc_hasher *h, const char *key, const struct json_t *v, double *x);
+int lc_log_vector(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v, double *x);
 
 #endif

@@ -37,7 +37,7 @@ static int find_column(struct lc_log *log, const struct lc_columns *c, const cha
     for (size_t i = 0; names[i] != NULL && *out == LC_NO_COLUMN; i++)
         *out = lc_columns_find(c, names[i]);
     if (*out == LC_NO_COLUMN && is_required)
-        return lc_log_fail(log, names[0], "the header has no such column");
+        return ld_decisions_fail(&log->base, names[0], "the header has no such column");
     return 0;
 }
 
@@ -58,18 +58,18 @@ static int find_columns(struct lc_log *log, struct obd *s)
 
 static int read_item(struct lc_log *log, struct lc_columns *c, size_t id)
 {
-    const struct lc_hasher h = {log->o.arm_dim, log->o.hash_seed};
+    const struct ld_hasher h = {log->base.o.arm_dim, log->base.o.hash_seed};
 
     if (c->csv.n_fields != c->n)
         return lc_csv_fail(&c->csv, "%zu fields, where the header has %zu", c->csv.n_fields, c->n);
-    const uint32_t arm = lc_log_arm(log, c->csv.fields[id]);
+    const uint32_t arm = ld_decisions_arm(&log->base, c->csv.fields[id]);
     if (arm == KB_ID_NONE)
         return lc_csv_fail(&c->csv, "item_id: expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
-    double *x = lc_log_arm_features(log, arm);
+    double *x = ld_decisions_arm_features(&log->base, arm);
     for (size_t i = 0; i < c->n; i++)
         if (begins(c->name[i], ITEM))
             lc_columns_hash(c, &h, i, x);
-    lc_log_offer(log, arm, true);
+    ld_decisions_offer(&log->base, arm, true);
     return 0;
 }
 
@@ -96,7 +96,7 @@ static int open_items(struct lc_log *log)
     if (rc == 0)
         rc = read_items(log, &c);
     if (rc != 0)
-        memcpy(log->why, c.csv.why, sizeof log->why);
+        (void)ld_fail(&log->base.why, "%s", c.csv.why);
     lc_columns_close(&c);
     return rc;
 }
@@ -107,10 +107,10 @@ static int offer_affinities(struct lc_log *log, const struct lc_columns *c)
     for (size_t i = 0; i < c->n; i++) {
         if (!begins(c->name[i], AFFINITY))
             continue;
-        const uint32_t arm = lc_log_arm(log, c->name[i] + strlen(AFFINITY));
+        const uint32_t arm = ld_decisions_arm(&log->base, c->name[i] + strlen(AFFINITY));
         if (arm == KB_ID_NONE)
             return -1;
-        lc_log_offer(log, arm, true);
+        ld_decisions_offer(&log->base, arm, true);
     }
     return 0;
 }
@@ -152,36 +152,37 @@ static const char *read_user(struct obd *s)
 
 static void read_context(struct lc_log *log, const struct obd *s)
 {
-    const struct lc_hasher h = {log->o.context_dim, log->o.hash_seed};
+    const struct ld_hasher h = {log->base.o.context_dim, log->base.o.hash_seed};
     const struct lc_columns *c = &s->rows;
 
-    memset(log->context, 0, log->o.context_dim * sizeof *log->context);
+    memset(log->base.context, 0, log->base.o.context_dim * sizeof *log->base.context);
     for (size_t i = 0; i < c->n; i++) {
         if (begins(c->name[i], USER) || i == s->position)
-            lc_hash_category(&h, c->name[i], c->csv.fields[i], log->context);
+            ld_hash_category(&h, c->name[i], c->csv.fields[i], log->base.context);
         else if (begins(c->name[i], AFFINITY))
-            lc_hash_number(&h, c->name[i], strtod(c->csv.fields[i], NULL), log->context);
+            ld_hash_number(&h, c->name[i], strtod(c->csv.fields[i], NULL), log->base.context);
     }
 }
 
-static int next_obd(struct lc_log *log, struct lc_logged *ev)
+static int next_obd(struct lc_log *log, struct ld_logged *ev)
 {
     struct obd *s = log->state;
     int rc = lc_columns_next(&s->rows, log);
 
     if (rc != 1)
         return rc;
-    const uint32_t arm = lc_log_arm(log, s->rows.csv.fields[s->item]);
+    const uint32_t arm = ld_decisions_arm(&log->base, s->rows.csv.fields[s->item]);
     if (arm == KB_ID_NONE || lc_columns_place(&s->rows, log, s->position, s->time, ev) != 0 ||
         lc_columns_number(&s->rows, log, s->click, false, &ev->reward) != 0 ||
-        lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0 || lc_log_check(log, ev) != 0)
+        lc_columns_number(&s->rows, log, s->propensity, true, &ev->propensity) != 0 ||
+        ld_decisions_check(&log->base, ev) != 0)
         return -1;
     ev->user = read_user(s);
-    if (log->o.context_dim > 0) {
+    if (log->base.o.context_dim > 0) {
         read_context(log, s);
-        ev->context = log->context;
+        ev->context = log->base.context;
     }
-    lc_log_candidates(log, arm, ev);
+    ld_decisions_candidates(&log->base, arm, ev);
     return 1;
 }
 

@@ -8,9 +8,9 @@
 
 #define TIME_BYTES 32
 
-static const char *arm_id(const struct lc_log *log, const struct lc_logged *ev, size_t i)
+static const char *arm_id(const struct lc_log *log, const struct ld_logged *ev, size_t i)
 {
-    return kb_ids_str(&log->arms, ev->arm[i]);
+    return kb_ids_str(&log->base.arms, ev->arm[i]);
 }
 
 static void put_number(struct lc_text *t, const char *key, double v)
@@ -29,7 +29,7 @@ static void put_time(struct lc_text *t, const char *key, int64_t at_ms)
     lc_put_text(t, key, text);
 }
 
-static void put_arm(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev, size_t i)
+static void put_arm(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev, size_t i)
 {
     if (ev->features == NULL) {
         lc_text_json(t, arm_id(log, ev, i));
@@ -38,17 +38,17 @@ static void put_arm(struct lc_text *t, const struct lc_log *log, const struct lc
     lc_text_puts(t, "{\"id\":");
     lc_text_json(t, arm_id(log, ev, i));
     lc_text_puts(t, ",\"features\":");
-    lc_text_vector(t, ev->features[i], log->o.arm_dim);
+    lc_text_vector(t, ev->features[i], log->base.o.arm_dim);
     lc_text_puts(t, "}");
 }
 
-static void begin_object(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev)
+static void begin_object(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
 {
     lc_text_puts(t, "{\"user\":");
     lc_text_json(t, ev->user);
     if (ev->context != NULL) {
         lc_text_puts(t, ",\"context\":");
-        lc_text_vector(t, ev->context, log->o.context_dim);
+        lc_text_vector(t, ev->context, log->base.o.context_dim);
     }
     lc_text_puts(t, ",\"arm\":");
     put_arm(t, log, ev, ev->chosen);
@@ -57,13 +57,13 @@ static void begin_object(struct lc_text *t, const struct lc_log *log, const stru
     put_number(t, "propensity", fmin(ev->propensity, isnan(ev->propensity) ? (double)NAN : 1));
 }
 
-void lc_log_put_observation(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev)
+void lc_log_put_observation(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
 {
     begin_object(t, log, ev);
     lc_text_puts(t, "}\n");
 }
 
-void lc_log_put_ndjson(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev)
+void lc_log_put_ndjson(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
 {
     begin_object(t, log, ev);
     lc_put_text(t, "decision", ev->id);
@@ -77,7 +77,7 @@ void lc_log_put_ndjson(struct lc_text *t, const struct lc_log *log, const struct
 }
 
 /* The ranking with its probabilities: the arm shown first, as VW has it. */
-static void put_distribution(struct lc_text *t, const struct lc_logged *ev)
+static void put_distribution(struct lc_text *t, const struct ld_logged *ev)
 {
     for (int is_p = 0; is_p < 2; is_p++) {
         lc_text_puts(t, is_p ? ",\"p\":[" : ",\"a\":[");
@@ -93,7 +93,7 @@ static void put_distribution(struct lc_text *t, const struct lc_logged *ev)
     }
 }
 
-static void put_action(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev, size_t i)
+static void put_action(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev, size_t i)
 {
     lc_text_puts(t, i > 0 ? ",{\"_tag\":" : "{\"_tag\":");
     lc_text_json(t, arm_id(log, ev, i));
@@ -102,12 +102,12 @@ static void put_action(struct lc_text *t, const struct lc_log *log, const struct
     lc_text_puts(t, "}");
     if (ev->features != NULL) {
         lc_text_puts(t, ",\"x\":");
-        lc_text_vector(t, ev->features[i], log->o.arm_dim);
+        lc_text_vector(t, ev->features[i], log->base.o.arm_dim);
     }
     lc_text_puts(t, "}");
 }
 
-void lc_log_put_dsjson(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev)
+void lc_log_put_dsjson(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
 {
     lc_text_puts(t, "{\"_label_cost\":");
     lc_text_number(t, 0.0 - ev->reward);
@@ -123,7 +123,7 @@ void lc_log_put_dsjson(struct lc_text *t, const struct lc_log *log, const struct
     lc_text_puts(t, "}");
     if (ev->context != NULL) {
         lc_text_puts(t, ",\"x\":");
-        lc_text_vector(t, ev->context, log->o.context_dim);
+        lc_text_vector(t, ev->context, log->base.o.context_dim);
     }
     lc_text_puts(t, ",\"_multi\":[");
     for (size_t i = 0; i < ev->n; i++)

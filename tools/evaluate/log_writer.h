@@ -8,11 +8,11 @@
  * out. Times are UTC, in milliseconds. */
 
 /* A body of POST /observe: user, context, arm with its features, reward, propensity. */
-void lc_log_put_observation(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev);
+void lc_log_put_observation(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev);
 /* The same with the decision's id, its time and its candidates: --format ndjson reads it back whole. */
-void lc_log_put_ndjson(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev);
+void lc_log_put_ndjson(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev);
 /* Vowpal Wabbit's: vectors are namespaces `x`, the user the feature user^id, and a mark that VW does not look at tells
  * --format dsjson to read them back as they were. */
-void lc_log_put_dsjson(struct lc_text *t, const struct lc_log *log, const struct lc_logged *ev);
+void lc_log_put_dsjson(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev);
 
 #endif

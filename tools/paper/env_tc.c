@@ -34,8 +34,7 @@ static struct pb_tc_env *tc_of(struct pb_env *env)
     return (struct pb_tc_env *)env;
 }
 
-/* f(x), or its multiple while the weights are not scaled yet. */
-static double value(const struct pb_tc_env *e, const double *x)
+double pb_tc_value(const struct pb_tc_env *e, const double *x)
 {
     double sum = 0;
 
@@ -65,7 +64,7 @@ static void scale_function(struct pb_tc_env *e)
     double norm_sq = 0;
 
     for (size_t i = 0; i < PB_TC_CENTRES; i++)
-        norm_sq += e->weight[i] * value(e, e->centre[i]);
+        norm_sq += e->weight[i] * pb_tc_value(e, e->centre[i]);
     for (size_t i = 0; i < PB_TC_CENTRES; i++)
         e->weight[i] *= e->base.norm / sqrt(norm_sq);
 }
@@ -87,7 +86,7 @@ static void tc_round(struct pb_env *env, size_t t, struct pb_round *out)
     for (size_t i = 0; i < PB_TC_ARMS; i++) {
         for (size_t k = 0; k < env->arm_dim; k++)
             e->arm[i][k] = kb_rng_uniform(e->arm_key, KB_STREAM_SIMULATION, (t * PB_TC_ARMS + i) * PB_TC_MAX_DIM + k);
-        e->mean[i] = value(e, e->arm[i]);
+        e->mean[i] = pb_tc_value(e, e->arm[i]);
         best = fmax(best, e->mean[i]);
     }
     e->reward_noise = env->noise * kb_rng_normal(e->noise_key, KB_STREAM_SIMULATION, t);

@@ -30,6 +30,9 @@ struct pb_tc_env {
     uint64_t arm_key, noise_key;
 };
 
+/* f(x); a multiple of it while the weights are not scaled yet. */
+double pb_tc_value(const struct pb_tc_env *e, const double *x);
+
 /* KB_EINVAL when the setting has a dimension beyond PB_TC_MAX_DIM. */
 enum kb_err pb_tc_open(const struct pb_setting *s, uint64_t seed, size_t rounds, struct pb_env **out);
 

@@ -253,6 +253,24 @@ out:
     return rc;
 }
 
+enum kb_err pb_learner_bounds(struct pb_learner *l, const struct pb_round *round, double *lower, double *upper)
+{
+    struct kb_decision d;
+    struct kb_errmsg msg = {0};
+    enum kb_err rc;
+
+    KB_TRY(fill_candidates(l, round));
+    const struct kb_query q = {
+        .user = round->user, .context = round->context, .candidates = l->candidate, .n_candidates = round->n_arms};
+    rc = kb_engine_decide(l->engine, &q, l->scratch, &d, &msg);
+    if (rc != KB_OK)
+        return complain(l, rc, &msg);
+    for (size_t i = 0; i < round->n_arms; i++)
+        lower[i] = d.lower[i], upper[i] = d.upper[i];
+out:
+    return rc;
+}
+
 /* Decided and rewarded: two events, for rules that keep something of a decision until its reward comes. */
 static enum kb_err learn_by_decision(struct pb_learner *l, const struct pb_round *round, struct kb_ev_slot slot,
                                      double reward)

@@ -23,6 +23,9 @@ void pb_learner_free(struct pb_learner *l);
 enum kb_err pb_learner_decide(struct pb_learner *l, const struct pb_round *round, size_t *chosen);
 enum kb_err pb_learner_learn(struct pb_learner *l, const struct pb_round *round, size_t chosen, double reward);
 
+/* Lower and upper bounds of the round's arms by the rule in force; no round is counted. */
+enum kb_err pb_learner_bounds(struct pb_learner *l, const struct pb_round *round, double *lower, double *upper);
+
 const struct kb_engine *pb_learner_engine(const struct pb_learner *l);
 struct pb_times pb_learner_times(const struct pb_learner *l);
 

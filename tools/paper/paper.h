@@ -135,6 +135,7 @@ extern const struct pb_experiment pb_lk_table1, pb_lk_laplaced, pb_lk_dictionary
 extern const struct pb_experiment pb_lk_fig2, pb_lk_fig3, pb_lk_fig4, pb_lk_fig5, pb_lk_fig6; /* exp_lk_figs.c */
 extern const struct pb_experiment pb_lk_rank;                                                 /* exp_lk_rank.c */
 extern const struct pb_experiment pb_tc_table1, pb_tc_dims, pb_tc_loose, pb_tc_time;          /* exp_tc.c */
+extern const struct pb_experiment pb_tc_fig1;                                                 /* exp_tc_fig1.c */
 extern const struct pb_experiment pb_ek_bump, pb_ek_chessboard, pb_ek_step;                   /* exp_ek.c */
 extern const struct pb_experiment pb_ek_time;                                                 /* exp_ek_time.c */
 extern const struct pb_experiment pb_bkb_starvation, pb_bounds_width; /* exp_bkb.c, exp_width.c */

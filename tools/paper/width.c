@@ -125,28 +125,20 @@ out:
 
 /* ---- widths -------------------------------------------------------------------------------------------------- */
 
-/* The engine's bounds on the round's arms, under the rule in force. A mark for each arm that is outside. */
-static enum kb_err bound(const struct kb_engine *e, const struct pb_round *round, double *half, bool *is_outside)
+/* A mark for each arm that is outside. */
+static enum kb_err bound(struct pb_learner *l, const struct pb_round *round, double *half, bool *is_outside)
 {
-    struct kb_candidate candidate[PB_TC_ARMS];
-    struct kb_scratch *scratch = NULL;
-    struct kb_decision d;
-    enum kb_err rc;
+    double lower[PB_TC_ARMS], upper[PB_TC_ARMS];
+    const enum kb_err rc = pb_learner_bounds(l, round, lower, upper);
 
-    KB_TRY(kb_engine_scratch_new(&scratch));
-    KB_TRY(kb_engine_fit_scratch(e, scratch, PB_TC_ARMS, 0));
-    for (size_t i = 0; i < PB_TC_ARMS; i++)
-        candidate[i] = (struct kb_candidate){round->arm[i], round->features[i]};
-    const struct kb_query q = {.user = round->user, .candidates = candidate, .n_candidates = PB_TC_ARMS};
-    KB_TRY(kb_engine_decide(e, &q, scratch, &d, NULL));
+    if (rc != KB_OK)
+        return rc;
     *half = 0;
     for (size_t i = 0; i < PB_TC_ARMS; i++) {
-        *half += (d.upper[i] - d.lower[i]) / 2 / PB_TC_ARMS;
-        is_outside[i] = is_outside[i] || !(d.lower[i] <= round->mean[i] && round->mean[i] <= d.upper[i]);
+        *half += (upper[i] - lower[i]) / 2 / PB_TC_ARMS;
+        is_outside[i] = is_outside[i] || !(lower[i] <= round->mean[i] && round->mean[i] <= upper[i]);
     }
-out:
-    kb_engine_scratch_free(scratch);
-    return rc;
+    return KB_OK;
 }
 
 /* Every rule on what the model has learned. A decision brings the rule into force; what it chooses does not matter. */
@@ -162,7 +154,7 @@ static enum kb_err measure_rules(struct pb_learner *l, const struct pb_width_mod
         KB_TRY(pb_learner_decide(l, round, &chosen));
         out->half[k] = (double)NAN;
         if (is_for(&pb_width_rules[k], m))
-            KB_TRY(bound(pb_learner_engine(l), round, &out->half[k], is_outside));
+            KB_TRY(bound(l, round, &out->half[k], is_outside));
     }
     out->n_outside = 0;
     for (size_t i = 0; i < PB_TC_ARMS; i++)

@@ -36,7 +36,7 @@ enum visit { FIRST, AGAIN, EXCLUDED, LATE, N_VISITS };
 
 static const char *const ARM[N_ARMS] = {"a", "b", "c", "control", "gold", "gone"};
 
-/* Scenarios: seven times two hundred thousand decisions. The rule is the preset's where none is named. */
+/* Scenarios: eight times two hundred thousand decisions. The rule is the preset's where none is named. */
 static const struct scenario {
     const char *algorithm;
     double epsilon, share;
@@ -49,7 +49,8 @@ static const struct scenario {
                  {"ts", 0.2, 0.5, KB_BASELINE_UNIFORM, "", KB_RULE_N},
                  {"ucb", 0.02, 0.2, KB_BASELINE_ARM, "control", KB_RULE_RAND_UCB},
                  {"ucb", 0, 0.2, KB_BASELINE_ARM, "b", KB_RULE_IGW},
-                 {"random", 0, 0.5, KB_BASELINE_ARM, "gone", KB_RULE_N}};
+                 {"random", 0, 0.5, KB_BASELINE_ARM, "gone", KB_RULE_N},
+                 {"ucb", 0.1, 0.2, KB_BASELINE_UNIFORM, "", KB_RULE_SPLIT}};
 #define N_SCENARIOS (int)(sizeof SCENARIOS / sizeof *SCENARIOS)
 
 /* What is known of a user between visits. */
@@ -102,6 +103,8 @@ static void open_world(struct world *w, const struct scenario *s)
     spec.rule.type = s->rule < KB_RULE_N ? s->rule : spec.rule.type;
     spec.routing = (struct kb_routing_spec){.holdout = s->share, .baseline = s->baseline, .sticky_ms = TTL_MS};
     strcpy(spec.routing.arm, s->arm);
+    for (size_t i = 0; i + 1 < N_ARMS; i++) /* control has 0, gone none */
+        ck_assert_int_eq(kb_split_put(&spec.rule.split, ARM[i], i == 3 ? 0 : (double)(1 + i * i)), KB_OK);
     fold(w, (struct kb_event){.type = KB_EV_CONFIGURED, .as.configured = {&spec, 1}});
     for (size_t i = 0; i < N_ARMS; i++)
         arms[i] = (struct kb_ev_arm){

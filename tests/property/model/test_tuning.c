@@ -136,6 +136,17 @@ START_TEST(refits_fall_due_at_8_12_18_and_so_on_however_rewards_come)
 }
 END_TEST
 
+START_TEST(refits_look_for_rho_at_first_and_then_behind_each_power_of_four)
+{
+    double before = 0;
+    for (double n = kb_tuning_next(0); n < 1e6; before = n, n = kb_tuning_next(n)) {
+        const bool is_behind = floor(log2(n) / 2) > floor(log2(fmax(before, 1)) / 2);
+        ck_assert(kb_tuning_looks_for_rho(before, n) == (n < 256 || is_behind));
+    }
+    ck_assert(kb_tuning_looks_for_rho(20, 5000) && !kb_tuning_looks_for_rho(300, 900));
+}
+END_TEST
+
 /* With contexts and a graph: everything there is to find. */
 static void teach_world(struct kbt_log *log, size_t n, double times, double plus)
 {
@@ -773,6 +784,7 @@ int main(void)
 
     tcase_set_timeout(c, 120);
     tcase_add_test(c, refits_fall_due_at_8_12_18_and_so_on_however_rewards_come);
+    tcase_add_test(c, refits_look_for_rho_at_first_and_then_behind_each_power_of_four);
     tcase_add_test(c, the_unit_of_rewards_changes_nothing_but_itself);
     tcase_add_test(c, before_the_first_refit_arms_are_drawn_alike);
     tcase_add_test(c, values_that_are_fixed_stay);

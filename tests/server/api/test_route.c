@@ -107,8 +107,9 @@ START_TEST(only_probes_the_contract_and_pages_are_public)
 {
     for (size_t i = 0; i < ld_n_routes; i++) {
         const char *path = ld_routes[i].path;
-        static const char *const public[] = {"/healthz",      "/readyz", "/openapi.yaml", "/problems",
-                                             "/problems/{p}", "/",       "/favicon.ico"};
+        static const char *const public[] = {
+            "/healthz", "/readyz",      "/openapi.yaml", "/openapi-3.0.yaml", "/problems",   "/problems/{p}",
+            "/",        "/favicon.ico", "/console",      "/console/",         "/console/{f}"};
         bool is_public = false;
         for (size_t k = 0; k < sizeof public / sizeof *public; k++)
             is_public |= strcmp(path, public[k]) == 0;
@@ -140,15 +141,16 @@ static const char *section(const char *text, const char *head)
 /* The role that openapi.yaml tells of the row; "public" without one; NULL when the contract has no such operation. */
 static const char *role_in_contract(const struct ld_route *route)
 {
-    static const char *const names[][2] = {
-        {"{t}", "{tenant}"}, {"{u}", "{user}"}, {"{k}", "{key}"}, {"{p}", "{problem}"}, {"{d}", "{decision}"}};
+    enum { N_NAMES = 6 };
+    static const char *const names[N_NAMES][2] = {{"{t}", "{tenant}"},  {"{u}", "{user}"},     {"{k}", "{key}"},
+                                                  {"{p}", "{problem}"}, {"{d}", "{decision}"}, {"{f}", "{file}"}};
     static char role[32];
     char head[256] = "\n  ", method[16] = "\n    ";
     for (const char *p = route->path; *p != '\0'; p += *p == '{' ? 3 : 1) {
         size_t k = 0;
-        while (k < 5 && strncmp(p, names[k][0], 3) != 0)
+        while (k < N_NAMES && strncmp(p, names[k][0], 3) != 0)
             k++;
-        strncat(head, k < 5 ? names[k][1] : p, k < 5 ? 32 : 1);
+        strncat(head, k < N_NAMES ? names[k][1] : p, k < N_NAMES ? 32 : 1);
     }
     strcat(head, ":");
     for (size_t i = 0; route->method[i] != '\0'; i++)

@@ -26,6 +26,12 @@ static int judge_select(struct ld_doc *doc, struct ld_problem *p)
     return rc;
 }
 
+static int judge_posterior(struct ld_doc *doc, struct ld_problem *p)
+{
+    struct ld_ask ask;
+    return ld_decode_posterior(doc, context_dim, arm_dim, &ask, p);
+}
+
 static int judge_reward(struct ld_doc *doc, struct ld_problem *p)
 {
     struct ld_reward *rewards;
@@ -138,6 +144,7 @@ static const struct kind {
     bool is_ndjson;
     int (*judge)(struct ld_doc *doc, struct ld_problem *p);
 } kinds[] = {{"select", false, judge_select},
+             {"posterior", false, judge_posterior},
              {"reward", false, judge_reward},
              {"activate", false, judge_activate},
              {"observe", false, judge_observe},

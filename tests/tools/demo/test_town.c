@@ -239,7 +239,7 @@ START_TEST(a_straight_line_runs_from_corner_to_corner)
     struct lc_chart c = {.width = 10, .height = 10, .x_label = "round"};
     for (size_t i = 0; i < 10; i++)
         y[i] = (double)i;
-    struct lc_series s = {"line", y, 10, '*', 32};
+    struct ld_ope_series s = {"line", y, 10, '*', 32};
     lc_chart_draw(&c, &s, 1, &out);
     const char *line = out.data;
     for (size_t row = 0; row < 10; row++) {
@@ -260,7 +260,7 @@ START_TEST(braille_fills_the_dots_of_a_flat_line)
     const double y[4] = {1.0, 1.0, 1.0, 1.0};
     struct lc_text out = {0};
     struct lc_chart c = {.width = 2, .height = 1, .is_coloured = true, .x_label = "t"};
-    struct lc_series s = {"one", y, 4, '*', 31};
+    struct ld_ope_series s = {"one", y, 4, '*', 31};
     lc_chart_draw(&c, &s, 1, &out);
     /* the top dots of both columns of a cell: bits 1 and 8, U+2809 */
     ck_assert_ptr_nonnull(strstr(out.data, "\033[31m\xE2\xA0\x89\033[0m\033[31m\xE2\xA0\x89\033[0m"));
@@ -273,7 +273,7 @@ START_TEST(labels_of_curves_that_end_together_stand_on_lines_of_their_own)
     const double y[2] = {0.0, 1.0};
     struct lc_text out = {0};
     struct lc_chart c = {.width = 8, .height = 4, .x_label = "t"};
-    const struct lc_series s[3] = {{"xx", y, 2, 'a', 31}, {"yy", y, 2, 'b', 32}, {"zz", y, 2, 'c', 33}};
+    const struct ld_ope_series s[3] = {{"xx", y, 2, 'a', 31}, {"yy", y, 2, 'b', 32}, {"zz", y, 2, 'c', 33}};
     lc_chart_draw(&c, s, 3, &out);
     size_t lines = 0;
     for (const char *p = out.data; p != NULL && *p != '\0'; p = strchr(p, '\n') + 1) {

@@ -33,7 +33,7 @@ START_TEST(murmur3_has_its_published_values)
                 {"The quick brown fox jumps over the lazy dog", 43, 0x9747B28C, 0x2FA826CD}};
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        ck_assert_uint_eq(lc_murmur3(rows[i].bytes, rows[i].n, rows[i].seed), rows[i].want);
+        ck_assert_uint_eq(ld_murmur3(rows[i].bytes, rows[i].n, rows[i].seed), rows[i].want);
 }
 END_TEST
 
@@ -42,14 +42,14 @@ END_TEST
 START_TEST(hashed_features_spread_and_their_signs_are_fair)
 {
     enum { DIM = 7, N = 70000 };
-    const struct lc_hasher h = {DIM, 42};
+    const struct ld_hasher h = {DIM, 42};
     double count[DIM] = {0}, sum[DIM] = {0}, x[DIM];
     char name[32];
 
     for (int i = 0; i < N; i++) {
         memset(x, 0, sizeof x);
         snprintf(name, sizeof name, "feature %d", i);
-        lc_hash_number(&h, name, 1.0, x);
+        ld_hash_number(&h, name, 1.0, x);
         for (int k = 0; k < DIM; k++) {
             count[k] += fabs(x[k]);
             sum[k] += x[k];
@@ -65,22 +65,22 @@ END_TEST
 START_TEST(seeds_and_kinds_of_features_are_told_apart)
 {
     enum { DIM = 4096 };
-    const struct lc_hasher h = {DIM, 1}, other = {DIM, 2}, none = {0, 1};
+    const struct ld_hasher h = {DIM, 1}, other = {DIM, 2}, none = {0, 1};
     static double a[DIM], b[DIM], c[DIM];
 
     memset(a, 0, sizeof a);
     memset(b, 0, sizeof b);
     memset(c, 0, sizeof c);
-    lc_hash_category(&h, "country", "at", a);
-    lc_hash_number(&h, "country=at", 1.0, b); /* by definition the same feature */
+    ld_hash_category(&h, "country", "at", a);
+    ld_hash_number(&h, "country=at", 1.0, b); /* by definition the same feature */
     ck_assert(memcmp(a, b, sizeof a) == 0);
-    lc_hash_category(&other, "country", "at", c);
+    ld_hash_category(&other, "country", "at", c);
     ck_assert(memcmp(a, c, sizeof a) != 0);
-    lc_hash_number(&h, "country=at", -3.0, a);
-    lc_hash_number(&h, "country=at", 2.0, a);
+    ld_hash_number(&h, "country=at", -3.0, a);
+    ld_hash_number(&h, "country=at", 2.0, a);
     for (size_t i = 0; i < DIM; i++)
         ck_assert(a[i] == 0.0); /* features of one name add up */
-    lc_hash_category(&none, "country", "at", NULL);
+    ld_hash_category(&none, "country", "at", NULL);
 }
 END_TEST
 
@@ -91,7 +91,7 @@ START_TEST(json_is_hashed_by_names_and_not_by_order)
     static const char *const text[] = {
         "{\"u\":{\"age\":3,\"town\":\"Graz\"},\"v\":[1,0,2],\"w\":true,\"_x\":9,\"n\":null}",
         "{\"w\":true,\"v\":[1,0,2],\"u\":{\"town\":\"Graz\",\"age\":3},\"f\":false}"};
-    const struct lc_hasher h = {DIM, 5};
+    const struct ld_hasher h = {DIM, 5};
     double got[2][DIM], want[DIM] = {0};
     char why[LC_WHY];
 
@@ -101,11 +101,11 @@ START_TEST(json_is_hashed_by_names_and_not_by_order)
         lc_hash_json(&h, NULL, v, got[i]);
         lc_json_free(v);
     }
-    lc_hash_number(&h, "u^age", 3, want);
-    lc_hash_category(&h, "u^town", "Graz", want);
-    lc_hash_number(&h, "v^0", 1, want);
-    lc_hash_number(&h, "v^2", 2, want);
-    lc_hash_number(&h, "w", 1, want);
+    ld_hash_number(&h, "u^age", 3, want);
+    ld_hash_category(&h, "u^town", "Graz", want);
+    ld_hash_number(&h, "v^0", 1, want);
+    ld_hash_number(&h, "v^2", 2, want);
+    ld_hash_number(&h, "w", 1, want);
     ck_assert(memcmp(got[0], got[1], sizeof got[0]) == 0);
     ck_assert(memcmp(got[0], want, sizeof want) == 0);
 }
@@ -165,7 +165,7 @@ START_TEST(plain_gzip_and_zstd_read_alike_and_cuts_are_noticed)
     bool is_good;
 
     for (size_t i = 0; i < TEXT_BYTES; i++)
-        text[i] = (char)('a' + lc_murmur3(&i, sizeof i, 0) % 26);
+        text[i] = (char)('a' + ld_murmur3(&i, sizeof i, 0) % 26);
     ck_assert_uint_eq(unpacked(text, TEXT_BYTES, out, 3 * TEXT_BYTES, &is_good), TEXT_BYTES);
     ck_assert(is_good && memcmp(out, text, TEXT_BYTES) == 0);
     for (int kind = 0; kind < 2; kind++) {

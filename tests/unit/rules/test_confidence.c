@@ -255,6 +255,30 @@ START_TEST(dmm_is_the_best_of_its_five_ridges_and_each_wins_somewhere)
 }
 END_TEST
 
+/* TC's own grid, a tenth of ours: the larger the norm, the smaller the ridge that wins. */
+START_TEST(dmm_starts_its_grid_where_it_is_told_to)
+{
+    const double own[] = {0.1 * LAMBDA, 0.3 * LAMBDA, LAMBDA, 3 * LAMBDA, 10 * LAMBDA};
+    struct kbt_world w;
+    double lower, upper, one_lower, one_upper;
+    size_t n_won = 0; /* by a ridge that is not in ours */
+    open_world(&w, KB_CONF_DMM, 30);
+    w.spec.conf.grid_start = 0.1;
+    for (double b = 9; b < 1000; b *= 10) {
+        w.spec.conf.norm_bound = b;
+        for (size_t q = 0; q < N_QUERIES; q++) {
+            struct kbt_observation o = kbt_world_draw(&w, 99, q);
+            dense_minimum(&w, &o, own, 5, &lower, &upper);
+            expect_bounds(&w, &o, lower, upper, 1e-9 * b);
+            dense_minimum(&w, &o, own, 2, &one_lower, &one_upper);
+            n_won += one_upper == upper;
+        }
+    }
+    ck_assert_uint_gt(n_won, 0);
+    kbt_world_close(&w);
+}
+END_TEST
+
 START_TEST(cmm_is_the_minimum_over_a_fine_grid_of_ridges)
 {
     double a[300], lower, upper, mean, l, u;
@@ -468,9 +492,9 @@ int main(void)
         "confidence", closed_forms_equal_their_formulas_on_repeated_points,
         igp_is_never_below_theorem_4_1_of_lk_at_any_ridge, ek_is_lemma_3_1_on_the_observed_points,
         amm_is_the_ridge_lambda_of_the_dual, dmm_is_the_best_of_its_five_ridges_and_each_wins_somewhere,
-        cmm_is_the_minimum_over_a_fine_grid_of_ridges, widths_fall_from_ay_over_amm_and_dmm_to_cmm,
-        without_data_the_bound_is_the_prior_of_norm_b, no_candidates_are_fine,
-        a_norm_below_what_the_data_prove_falls_back_to_fixed_and_is_counted,
+        dmm_starts_its_grid_where_it_is_told_to, cmm_is_the_minimum_over_a_fine_grid_of_ridges,
+        widths_fall_from_ay_over_amm_and_dmm_to_cmm, without_data_the_bound_is_the_prior_of_norm_b,
+        no_candidates_are_fine, a_norm_below_what_the_data_prove_falls_back_to_fixed_and_is_counted,
         the_least_norm_is_where_the_dual_turns_negative, auto_follows_the_least_norm_where_the_rule_finds_one,
         bounds_are_those_of_the_last_published_spectrum, what_a_rule_finds_is_found_once_for_each_spectrum_and_rule,
         without_memory_the_last_spectrum_stays_and_the_next_try_goes_on);

@@ -60,8 +60,8 @@ END_TEST
 
 START_TEST(epsilon_spreads_its_share_evenly)
 {
-    const enum kb_rule_type types[] = {KB_RULE_UCB,      KB_RULE_THOMPSON, KB_RULE_UNIFORM,
-                                       KB_RULE_RAND_UCB, KB_RULE_IGW,      KB_RULE_TOP_TWO};
+    const enum kb_rule_type types[] = {KB_RULE_UCB, KB_RULE_THOMPSON, KB_RULE_UNIFORM, KB_RULE_RAND_UCB,
+                                       KB_RULE_IGW, KB_RULE_TOP_TWO,  KB_RULE_SPLIT};
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         struct kb_rule_spec rule = {.type = types[t]};
         double pure[N], mixed[N];
@@ -259,6 +259,21 @@ START_TEST(draw_takes_the_first_whose_cumulative_share_exceeds_the_number)
 }
 END_TEST
 
+START_TEST(split_draws_by_the_weights_of_those_that_are_there)
+{
+    const struct kb_rule_spec rule = {.type = KB_RULE_SPLIT, .epsilon = 0.1};
+    const double share[4] = {0.125, 0, 0.375, 0.5};
+    double p[4] = {1, 0, 3, 4}, none[2] = {0, 0}, small[2] = {5e-324, 1e6};
+    kb_policy_propensities(&rule, 1, 4, mean, sd, p, p, NULL);
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_double_eq_tol(p[i], 0.9 * share[i] + 0.025, 1e-15);
+    kb_policy_propensities(&rule, 1, 2, mean, sd, none, none, NULL);
+    ck_assert(none[0] == 0.5 && none[1] == 0.5);
+    kb_policy_propensities(&(struct kb_rule_spec){.type = KB_RULE_SPLIT}, 1, 2, mean, sd, small, small, NULL);
+    ck_assert(small[0] == 0 && small[1] == 1);
+}
+END_TEST
+
 START_TEST(an_arm_of_propensity_zero_is_never_drawn)
 {
     const double first[3] = {0, 1, 0};
@@ -285,12 +300,13 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN(
-        "policy", ucb_draws_alike_among_the_tied_for_the_best_score, arms_tie_within_the_rounding_of_their_values,
-        epsilon_spreads_its_share_evenly, uniform_knows_no_favourites, thompson_scales_the_standard_deviations,
-        thompson_without_scale_is_greedy, rand_ucb_scales_the_standard_deviations, igw_weighs_by_the_inverse_gap,
-        igw_is_uniform_before_the_first_reward_and_greedy_at_last, top_two_is_what_draws_and_draws_again_give,
-        top_two_shows_two_arms_alike, top_two_challenges_a_certain_leader_with_the_nearest_arm,
-        draws_follow_the_propensities, draw_takes_the_first_whose_cumulative_share_exceeds_the_number,
-        an_arm_of_propensity_zero_is_never_drawn, a_single_arm_has_propensity_one_under_every_rule);
+    return KBT_RUN("policy", ucb_draws_alike_among_the_tied_for_the_best_score,
+                   arms_tie_within_the_rounding_of_their_values, epsilon_spreads_its_share_evenly,
+                   uniform_knows_no_favourites, thompson_scales_the_standard_deviations,
+                   thompson_without_scale_is_greedy, rand_ucb_scales_the_standard_deviations,
+                   igw_weighs_by_the_inverse_gap, igw_is_uniform_before_the_first_reward_and_greedy_at_last,
+                   top_two_is_what_draws_and_draws_again_give, split_draws_by_the_weights_of_those_that_are_there,
+                   top_two_shows_two_arms_alike, top_two_challenges_a_certain_leader_with_the_nearest_arm,
+                   draws_follow_the_propensities, draw_takes_the_first_whose_cumulative_share_exceeds_the_number,
+                   an_arm_of_propensity_zero_is_never_drawn, a_single_arm_has_propensity_one_under_every_rule);
 }

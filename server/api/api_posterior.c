@@ -1,0 +1,50 @@
+/* POST /tenants/{t}/posterior: what the model thinks of users and arms. Nothing is decided and nothing recorded; the
+ * numbers are those that /select explains. */
+#include "api/api.h"
+
+#include "base/text.h"
+#include "tenant/price.h"
+
+/* As a decision among as many candidates. */
+static bool charge(struct ld_call *c, const struct ld_ask *ask, struct ld_problem *p)
+{
+    struct ld_size size;
+    ld_tenant_size(c->tenant, &size);
+    const size_t n = ask->query.n_candidates > 0 ? ask->query.n_candidates : size.active_arms;
+    const size_t most = LD_MOST_CELLS / ask->n_users;
+    return ld_charge(c, ld_price_decision(&size, ask->n_users * (n < 1 ? 1 : n < most ? n : most)), p);
+}
+
+#define TRIES 3 /* while the dimensions of its vectors change under way */
+
+/* 0 with the text, -1 with *p, or 1: once more. */
+static int ask(struct ld_call *c, struct ld_doc *doc, bool *is_paid, struct ld_text *text, struct ld_problem *p)
+{
+    struct ld_ask asked;
+    uint32_t context_dim, arm_dim;
+    const uint32_t epoch = ld_tenant_dims(c->tenant, &context_dim, &arm_dim);
+    if (ld_decode_posterior(doc, context_dim, arm_dim, &asked, p) != 0 || (!*is_paid && !charge(c, &asked, p)))
+        return -1;
+    *is_paid = true;
+    return ld_tenant_ask(c->tenant, &asked, epoch, text, p);
+}
+
+bool api_posterior(struct ld_call *c, struct ld_reply *out)
+{
+    struct ld_doc *doc = NULL;
+    struct ld_text text;
+    bool is_paid = false;
+    int rc = ld_call_parse(c, &doc, out->problem) == 0 ? 1 : -1;
+    ld_text_init(&text);
+    if (rc > 0)
+        ld_doc_bound(doc, c->server->limits.magnitude);
+    for (int tries = 0; rc > 0 && tries < TRIES; tries++)
+        rc = ask(c, doc, &is_paid, &text, out->problem);
+    if (rc == 0)
+        out->text = ld_text_take(&text, &out->n);
+    else if (rc > 0)
+        ld_problem_set(out->problem, 503, "the configuration changes all the time: try again");
+    ld_text_close(&text);
+    ld_doc_free(doc);
+    return true;
+}

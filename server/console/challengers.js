@@ -1,0 +1,89 @@
+/* The race of other configurations beside the one in force: may I promote? */
+import { h, id, button } from './dom.js';
+import { get, call, of, mayManage } from './api.js';
+import { table, interval } from './table.js';
+import { whisker, axis, span, lines, colour, legend } from './plot.js';
+import { num, count, range, known, bytes } from './format.js';
+import { change } from './change.js';
+
+async function load(page) {
+  const [race, tenant] = await Promise.all([get(of(page.tenant, 'challengers'), { signal: page.signal }), get(of(page.tenant), { signal: page.signal })]);
+  return { race, tenant, isOwner: await mayManage(page.tenant, { signal: page.signal }) };
+}
+
+/** In words, and whether the numbers may be trusted at all. */
+function judged(c, level) {
+  if (c.stopped) return ['bad', `stopped: ${c.stopped}`];
+  if (!known(c.difference.estimate)) return ['', `nothing to tell yet: ${count(c.decisions)} decisions scored`];
+  if (c.weights.lower > 1 || c.weights.upper < 1) return ['bad', 'the log cannot tell: the policy in force never shows some arms that this one would (weights are not about 1)'];
+  if (c.ess < 100) return ['', `too few decisions tell something: worth ${num(c.ess)} of equal weight`];
+  if (c.difference.lower > 0) return ['better', `earns more than the policy in force, at ${num(100 * level)} % for one look`];
+  if (c.difference.upper < 0) return ['worse', `earns less than the policy in force, at ${num(100 * level)} % for one look`];
+  return ['', 'no difference is proved yet'];
+}
+
+const history = new Map(); /* what this page has seen, by tenant and version: the server tells of now alone */
+
+function remember(tenant, race) {
+  const name = `${tenant}\n${race.version}`, seen = history.get(name) ?? [];
+  if (seen.at(-1)?.seq !== race.seq) seen.push({ seq: race.seq, scores: race.challengers.map((c) => ({ name: c.name, decisions: c.decisions, ...c.difference })) });
+  history.set(name, seen.slice(-500));
+  return seen;
+}
+
+function course(seen, names) {
+  const xs = seen.map((s) => s.seq);
+  if (xs.length < 3) return null;
+  const series = names.map((name, i) => ({ colour: colour(i), points: seen.map((s) => { const c = s.scores.find((one) => one.name === name); return { x: s.seq, y: c?.estimate, low: c?.lower, high: c?.upper }; }) }));
+  return h('figure', {}, h('figcaption', {}, 'Difference to the policy in force, since this page was opened (by event of the log)'),
+    legend(names.map((name, i) => ({ name, colour: colour(i), isId: true }))),
+    lines('Difference over events', { series, x0: xs[0], x1: xs.at(-1), zero: true, isTime: false }, null, 160));
+}
+
+function draw(page, { race, tenant, isOwner }, again) {
+  const { promotion, challengers: own } = tenant.configuration;
+  const list = race.challengers;
+  const seen = remember(page.tenant, race);
+  const back = isOwner && 'previous' in own && promotion.reason !== 'none' && promotion.reason !== 'rollback';
+  const promote = (c) => change({ tenant: page.tenant, title: `Promote ${c.name}`, done: `${c.name} is in force.`,
+    words: ['The configuration of ', id(c.name), ` comes into force in the place of version ${race.version}, which becomes the challenger `, id('previous'), '. It can be taken back.'],
+    doIt: () => call('POST', of(page.tenant, 'promote'), { body: { challenger: c.name, version: race.version } }) }).then((made) => made && again());
+  const rollBack = () => change({ tenant: page.tenant, title: 'Roll back', done: 'The previous configuration is in force again.',
+    words: [`Version ${race.version} came from the challenger `, id(promotion.challenger ?? 'none'), '. The configuration before it comes into force again.'],
+    doIt: () => call('POST', of(page.tenant, 'rollback'), { body: { version: race.version } }) }).then((made) => made && again());
+  const differences = span(list.flatMap((c) => [c.difference.lower, c.difference.upper, c.difference.estimate]), 0);
+  const weights = span(list.flatMap((c) => [c.weights.lower, c.weights.upper]), 1);
+  return h('div', {},
+    h('p', { class: 'lead' }, `Version ${race.version} is in force`, promotion.challenger ? [', promoted from ', id(promotion.challenger), ` (${promotion.reason})`] : '', '.', back ? [' ', button('Roll back', rollBack, { class: 'danger', id: 'rollback' })] : ''),
+    list.length === 0 ? h('p', { class: 'none' }, 'No challengers. Declare some in the configuration (docs/CHALLENGERS.md); they learn beside the traffic and are scored on it.')
+      : h('ul', { class: 'sentences', id: 'race' }, list.map((c) => {
+        const [kind, words] = judged(c, race.level);
+        return h('li', { class: kind }, id(c.name), ': ', words, '. ', isOwner && !c.stopped ? button('Promote', () => promote(c), { class: 'small', 'aria-label': `Promote ${c.name}` }) : '');
+      })),
+    list.length === 0 ? null : table({ id: 'scores', name: 'challengers', caption: `What each would have earned, on the decisions that the policy in force made; intervals of ${num(100 * race.level)} % for one look`, rows: list, columns: [
+      { name: 'challenger', kind: 'id', value: (c) => c.name },
+      { name: 'difference', kind: 'num', value: (c) => c.difference.estimate },
+      interval('interval', (c) => c.difference.lower, (c) => c.difference.upper),
+      { name: '', kind: 'plot', head: axis(differences), value: () => null, cell: (c) => whisker(differences, c.difference.estimate, c.difference.lower, c.difference.upper, 'c0', 0) },
+      { name: 'weights (about 1?)', kind: 'num', value: (c) => c.weights.estimate },
+      interval('interval   ', (c) => c.weights.lower, (c) => c.weights.upper),
+      { name: ' ', kind: 'plot', head: axis(weights), value: () => null, cell: (c) => whisker(weights, c.weights.estimate, c.weights.lower, c.weights.upper, 'c1', 1) },
+      { name: 'worth', kind: 'num', value: (c) => c.ess },
+      { name: 'its value', kind: 'num', value: (c) => c.snips.estimate },
+      interval('interval ', (c) => c.snips.lower, (c) => c.snips.upper),
+      { name: 'in force', kind: 'num', value: (c) => c.in_force.estimate },
+      interval('interval  ', (c) => c.in_force.lower, (c) => c.in_force.upper),
+      { name: 'decisions', kind: 'count', value: (c) => c.decisions },
+      { name: 'behind by', kind: 'count', value: (c) => c.lag },
+      { name: 'open', kind: 'count', value: (c) => c.open },
+      { name: 'memory', value: (c) => c.bytes, cell: (c) => bytes(c.bytes) },
+      { name: 'guardrail', value: (c) => (c.guardrail ? `${c.guardrail.looks} looks, next at ${c.guardrail.next}${c.guardrail.proved ? ', proved' : ''}` : null) }] }),
+    course(seen, list.map((c) => c.name)));
+}
+
+export function challengers(page) {
+  const host = h('div', {});
+  const again = () => host.replaceChildren(page.live(() => load(page), (data) => draw(page, data, again), 3));
+  again();
+  return h('div', {}, h('h1', {}, 'Challengers of ', id(page.tenant)), host);
+}

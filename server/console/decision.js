@@ -1,0 +1,121 @@
+/* One decision: why this arm for this user? Of the log, by its id; or of now, by a request that records nothing. */
+import { h, id, to, field, place } from './dom.js';
+import { get, call, lines as linesOf, of } from './api.js';
+import { table, interval } from './table.js';
+import { whisker, axis, span, bar } from './plot.js';
+import { num, count, percent, time, duration, known } from './format.js';
+
+/* --- what a model said ----------------------------------------------------------------------------------------- */
+
+/** The candidates of an answer of /select: what is expected of each, the bonus for what is not known, the draw. */
+function candidates(ranking, drawn) {
+  const scale = span(ranking.flatMap((r) => [r.mean, r.lower, r.upper, r.score]));
+  const columns = [
+    { name: 'arm', kind: 'id', value: (r) => r.arm, cell: (r) => [id(r.arm), r.arm === drawn ? [' ', h('strong', { class: 'drawn' }, '← drawn')] : ''] },
+    { name: 'mean', kind: 'num', value: (r) => r.mean ?? null },
+    interval('bounds', (r) => r.lower ?? null, (r) => r.upper ?? null),
+    { name: '', kind: 'plot', head: axis(scale), value: () => null, cell: (r) => (known(r.mean) ? whisker(scale, r.mean, r.lower, r.upper, r.arm === drawn ? 'c1' : 'c0') : '–') },
+    { name: 'sd', kind: 'num', value: (r) => r.sd ?? null },
+    { name: 'bonus', kind: 'num', value: (r) => (known(r.mean) ? r.score - r.mean : null) },
+    { name: 'score', kind: 'num', value: (r) => r.score ?? null },
+    { name: 'propensity', kind: 'num', value: (r) => r.propensity, cell: (r) => h('span', { class: 'with-bar' }, bar(r.propensity, r.arm === drawn ? 'c1' : 'c0'), num(r.propensity)) },
+  ];
+  return table({ id: 'candidates', name: 'candidates', caption: 'Candidates: what the model expected of each, and how probably each was drawn', columns, rows: ranking, mark: (r) => r.arm === drawn });
+}
+
+function why(answer) {
+  const drawn = answer.ranking.find((r) => r.arm === answer.arm);
+  const best = answer.ranking.filter((r) => known(r.mean)).sort((a, b) => b.mean - a.mean)[0];
+  if (!drawn || !best) return h('p', {}, 'The model was not asked.');
+  if (answer.ranking.length === 1) return h('p', {}, `The model expected ${num(drawn.mean)} of it, give or take ${num(drawn.sd)}. Of a decision the log keeps the arms that were shown; what it would decide now is told of all candidates.`);
+  if (drawn === best) return h('p', {}, 'The model expects most of ', id(drawn.arm), `: ${num(drawn.mean)}, give or take ${num(drawn.sd)}.`);
+  return h('p', {}, 'The model expects most of ', id(best.arm), ` (${num(best.mean)}, give or take ${num(best.sd)}); `, id(drawn.arm),
+    ` was drawn to learn more, or by chance: it is expected to earn ${num(drawn.mean)}, give or take ${num(drawn.sd)}.`);
+}
+
+/** Those whose rewards make up the mean of a candidate: the largest terms. */
+function teachers(answer) {
+  const list = answer.neighbours ?? answer.explain?.neighbours ?? [];
+  if (!list.length) return null;
+  const scale = span(list.map((n) => n.contribution), 0);
+  return h('section', {}, h('h2', {}, 'Who taught it'),
+    table({ id: 'teachers', name: 'neighbours', caption: 'The largest parts of the expected reward, and whose rewards they rest on', rows: list, columns: [
+      { name: 'user', kind: 'id', value: (n) => n.user },
+      { name: 'arm', kind: 'id', value: (n) => n.arm },
+      { name: 'rewards', kind: 'count', value: (n) => n.rewards },
+      { name: 'their mean', kind: 'num', value: (n) => n.mean },
+      { name: 'weight', kind: 'num', value: (n) => n.weight },
+      { name: 'contribution', kind: 'num', value: (n) => n.contribution },
+      { name: '', kind: 'plot', head: axis(scale), value: () => null, cell: (n) => whisker(scale, n.contribution, Math.min(0, n.contribution), Math.max(0, n.contribution), 'c0', 0) }] }));
+}
+
+/* --- of the log ------------------------------------------------------------------------------------------------ */
+
+function outcome(story) {
+  if (story.rewards.length === 0) return story.state === 'expired' ? 'Its window has closed without a reward.' : 'It waits for its reward.';
+  const begun = story.decided ? Date.parse(story.decided.at) : null;
+  return story.rewards.map((r) => `Reward ${num(r.reward)}${begun ? ` after ${duration(Date.parse(r.at) - begun)}` : ''}.`).join(' ');
+}
+
+async function storyOf(page, decision) {
+  const story = await get(of(page.tenant, 'decisions', decision), { signal: page.signal });
+  const { decided, answer } = story;
+  return h('section', { id: 'story' },
+    h('h2', {}, 'Decision ', id(story.decision)),
+    h('p', { class: 'lead' }, id(story.arm ?? '–'), ' for ', id(story.user ?? '–'),
+      decided ? [`, with propensity `, h('strong', {}, num(decided.propensity)), `, at ${time(decided.at)}`] : null,
+      story.version ? `, by version ${story.version} of the configuration` : null, '. ', outcome(story)),
+    decided?.route && decided.route !== 'policy' ? h('p', {}, `Not the policy decided, but: ${decided.route}.`) : null,
+    answer ? [why(answer), candidates(answer.ranking, answer.arm)] : decided ? h('p', {}, `The mean that the model expected of it then: ${known(decided.mean) ? num(decided.mean) : 'not told'}. The answer itself is kept of decisions that their caller has named.`) : null,
+    decided?.context?.length ? h('p', { class: 'fine' }, `Context: [${decided.context.map(num).join(', ')}]`) : null,
+    story.user && story.decided ? h('p', {}, to(['t', page.tenant, 'decision', 'now', story.user], 'What would it decide now?'), ' ', to(['t', page.tenant, 'neighbours', story.user], 'Who is near?')) : null);
+}
+
+/* --- of now ---------------------------------------------------------------------------------------------------- */
+
+async function now(page, user, context) {
+  const body = { user, explain: true, dry_run: true };
+  if (context) body.context = context;
+  const answer = await call('POST', '/select', { tenant: page.tenant, body, signal: page.signal });
+  return h('section', { id: 'now' }, h('h2', {}, 'Now, for ', id(user)),
+    h('p', { class: 'lead' }, id(answer.arm), ' would be shown, with propensity ', h('strong', {}, num(answer.propensity)),
+      answer.route && answer.route !== 'policy' ? ` (${answer.route})` : '', `. The model has learned from ${count(answer.model.events)} rewards. Nothing is recorded.`),
+    why(answer), candidates(answer.ranking, answer.arm), teachers(answer));
+}
+
+/* --- the screen ------------------------------------------------------------------------------------------------ */
+
+async function newest(page) {
+  const list = await linesOf(`${of(page.tenant, 'events')}?type=decided&limit=20`, { signal: page.signal });
+  return { list };
+}
+
+export async function decision(page) {
+  const [first, user, context] = page.rest;
+  let shown = null;
+  try {
+    if (first === 'now' && user) shown = await now(page, user, context ? JSON.parse(context) : null);
+    else if (first === 'id' && user) shown = await storyOf(page, user);
+  } catch (fault) {
+    if (fault.name === 'AbortError' || fault.status === 401) throw fault;
+    shown = fault instanceof SyntaxError ? h('p', { class: 'problem' }, 'The context is no list of numbers.') : page.refuse(fault);
+  }
+  const go = (event) => {
+    event.preventDefault();
+    const form = event.target.elements;
+    if (form.decision?.value) location.hash = place(['t', page.tenant, 'decision', 'id', form.decision.value]);
+    else if (form.user?.value) location.hash = place(['t', page.tenant, 'decision', 'now', form.user.value, ...(form.context.value ? [`[${form.context.value}]`] : [])]);
+  };
+  return h('div', {}, h('h1', {}, 'A decision of ', id(page.tenant)),
+    h('div', { class: 'controls' },
+      h('form', { onsubmit: go, id: 'by-id' }, field('Decision', { name: 'decision', value: first === 'id' ? user : '' }), h('button', { type: 'submit' }, 'Look up')),
+      h('form', { onsubmit: go, id: 'ask' }, field('User', { name: 'user', value: first === 'now' ? user ?? '' : '' }), field('Context', { name: 'context', placeholder: '0.1, 0.7', value: context ? context.slice(1, -1) : '' }), h('button', { type: 'submit' }, 'Ask now'))),
+    shown,
+    page.live(() => newest(page), ({ list }) => table({ id: 'newest', name: 'decisions', caption: 'The newest decisions', rows: list, none: 'There are no decisions yet.', columns: [
+      { name: 'decision', kind: 'id', value: (d) => d.decision, cell: (d) => to(['t', page.tenant, 'decision', 'id', d.decision], id(d.decision)) },
+      { name: 'at (UTC)', kind: 'time', value: (d) => d.at },
+      { name: 'user', kind: 'id', value: (d) => d.user, cell: (d) => to(['t', page.tenant, 'decision', 'now', d.user], id(d.user)) },
+      { name: 'arm', kind: 'id', value: (d) => d.arm },
+      { name: 'propensity', kind: 'num', value: (d) => d.propensity },
+      { name: 'route', value: (d) => d.route ?? 'policy' }] }), 10));
+}

@@ -1,0 +1,174 @@
+/* The console: which screen the address asks for, the key, and what all screens share.
+ *
+ *   #/                       all tenants
+ *   #/t/TENANT/SCREEN/...    one tenant, by one of the screens below
+ *
+ * A screen is a function show(page) that returns what stands in the page, or a promise of it. When the address
+ * changes, what the screen before had asked for is called off. */
+import { h, id, to, place, say, button, field } from './dom.js';
+import { key, get, call, of, unless, Problem } from './api.js';
+import { told } from './told.js';
+import { overview } from './overview.js';
+import { traffic } from './traffic.js';
+import { decision } from './decision.js';
+import { neighbours } from './neighbours.js';
+import { challengers } from './challengers.js';
+import { model } from './model.js';
+import { evaluation } from './evaluation.js';
+import { audit } from './audit.js';
+
+const SCREENS = [
+  ['traffic', 'Rewards', traffic],
+  ['decision', 'A decision', decision],
+  ['neighbours', 'Neighbours', neighbours],
+  ['challengers', 'Challengers', challengers],
+  ['model', 'Model', model],
+  ['evaluation', 'Evaluation', evaluation],
+  ['audit', 'Audit', audit],
+];
+const main = document.getElementById('main');
+const head = document.getElementById('head');
+let leaving = new AbortController();
+let tenants = [];
+
+/* --- the key ------------------------------------------------------------------------------------------------ */
+
+const DAY_OF_WORK_S = 28800;
+
+/** In place of the key, one that it makes, with an end. True when that worked. */
+async function shorten() {
+  const wish = { label: 'console', expires_in_s: DAY_OF_WORK_S };
+  let made = await unless([403], null, call('POST', '/keys', { body: wish }));
+  if (made === null) {
+    const own = (await get('/tenants')).tenants;
+    if (own.length === 1)
+      made = await unless([403], null, call('POST', of(own[0].name, 'keys'), { body: { ...wish, roles: ['decide', 'read', 'manage'] } }));
+  }
+  if (made !== null) key.set(made.key);
+  return made !== null;
+}
+
+function keyForm(refused) {
+  const input = h('input', { type: 'password', name: 'key', autocomplete: 'off', required: true, spellcheck: 'false', 'aria-describedby': 'key-note' });
+  const short = h('input', { type: 'checkbox', name: 'short' });
+  const submit = async (event) => {
+    event.preventDefault();
+    key.set(input.value.trim());
+    try {
+      if (short.checked && !(await shorten())) say('This key may make no keys; it is used itself.');
+    } catch (fault) {
+      if (!(fault instanceof Problem)) throw fault;
+    }
+    route();
+  };
+  main.replaceChildren(h('form', { class: 'card', id: 'key-form', onsubmit: submit },
+    h('h1', {}, 'This server asks for a key'),
+    refused && key.get() ? h('p', { class: 'problem', role: 'alert' }, refused) : null,
+    h('label', { class: 'field' }, h('span', {}, 'Key'), input),
+    h('label', { class: 'check' }, short, 'let it make a key of eight hours, and use that one'),
+    h('p', { class: 'fine', id: 'key-note' }, 'The key stays in this tab until you close it or forget it. It is sent to this server alone, as a header.'),
+    h('button', { type: 'submit' }, 'Use this key')));
+  input.focus();
+}
+
+function forget() {
+  key.forget();
+  tenants = [];
+  route();
+  say('The key is forgotten.');
+}
+
+/* --- the head ----------------------------------------------------------------------------------------------- */
+
+function drawHead(tenant, screen) {
+  const names = tenants.map((t) => t.name);
+  if (tenant && !names.includes(tenant)) names.push(tenant);
+  const chooser = h('select', { 'aria-label': 'Tenant', id: 'tenant', onchange: (event) => { location.hash = event.target.value ? place(['t', event.target.value, screen ?? 'traffic']) : '#/'; } },
+    h('option', { value: '' }, 'all tenants'),
+    names.map((name) => h('option', { value: name, selected: name === tenant }, name)));
+  const links = tenant ? SCREENS.map(([name, text]) => h('a', { href: place(['t', tenant, name]), 'aria-current': name === screen ? 'page' : null }, text)) : [];
+  head.replaceChildren(
+    h('div', { class: 'bar' }, h('a', { class: 'brand', href: '#/' }, 'laplaced'), chooser,
+      h('span', { class: 'grow' }),
+      key.get() ? [h('span', { class: 'fine' }, 'with a key'), button('Forget the key', forget, { class: 'small', id: 'forget' })] : null),
+    tenant ? h('nav', { 'aria-label': 'Screens' }, links) : '');
+}
+
+/* --- pages -------------------------------------------------------------------------------------------------- */
+
+/**
+ * What a screen is given.
+ * @typedef {object} Page
+ * @property {string} tenant
+ * @property {string[]} rest of the address
+ * @property {AbortSignal} signal ends with the screen
+ * @property {function(function(): Promise<any>, function(any): Node, number=): Node} live what load() gives, drawn, and
+ *   drawn again when it has changed
+ */
+
+function region(signal) {
+  return function live(load, draw, seconds = 5) {
+    const place = h('div', { class: 'live' }, h('p', { class: 'loading' }, 'Loading …'));
+    let last = null;
+    const redraw = (data) => {
+      const open = [...place.querySelectorAll('details')].map((d) => d.open);
+      place.replaceChildren(draw(data));
+      place.querySelectorAll('details').forEach((d, i) => { d.open = open[i] ?? d.open; });
+    };
+    const isBusy = () => last !== null && place.contains(document.activeElement);
+    const turn = async () => {
+      try {
+        if (!document.hidden && !isBusy()) {
+          const data = await load();
+          const text = JSON.stringify(data);
+          if (text !== last && !isBusy()) redraw(data);
+          last = text;
+          place.querySelector(':scope > .away')?.remove();
+        }
+      } catch (fault) {
+        if (fault.name === 'AbortError') return;
+        if (fault instanceof Problem && fault.status === 401) return keyForm(fault.message);
+        if (fault instanceof Problem && (fault.status === 0 || fault.status === 503)) {
+          if (last === null) place.replaceChildren();
+          if (!place.querySelector(':scope > .away')) place.prepend(h('p', { class: 'away problem', role: 'alert' }, `${fault.message} Trying again …`));
+        } else {
+          place.replaceChildren(told(fault));
+          if (fault.status !== 429) return;
+        }
+      }
+      if (seconds > 0 && !signal.aborted) setTimeout(turn, (place.querySelector(':scope > .away') ? 1 : seconds) * 1000);
+    };
+    turn();
+    return place;
+  };
+}
+
+async function listTenants() {
+  const answer = await get('/tenants', { signal: leaving.signal });
+  tenants = answer.tenants;
+}
+
+async function route() {
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  const [kind, tenant, name, ...rest] = location.hash.replace(/^#\/?/, '').split('/').filter((p) => p !== '').map(decodeURIComponent);
+  const screen = kind === 't' ? SCREENS.find(([one]) => one === (name ?? 'traffic')) : null;
+  const page = { tenant: kind === 't' ? tenant : null, rest, signal, live: region(signal), refuse: (fault) => (fault.status === 401 ? (keyForm(fault.message), '') : told(fault)) };
+  drawHead(page.tenant, screen?.[0]);
+  document.title = page.tenant ? `${page.tenant}: ${screen?.[1] ?? ''} - laplaced` : 'laplaced';
+  try {
+    await unless([0, 503], null, listTenants());
+    drawHead(page.tenant, screen?.[0]);
+    const shown = kind !== 't' ? await overview(page) : screen ? await screen[2](page)
+      : h('p', { class: 'problem' }, 'There is no such screen. ', to([], 'All tenants'));
+    if (!signal.aborted) main.replaceChildren(shown);
+  } catch (fault) {
+    if (fault.name === 'AbortError' || signal.aborted) return;
+    if (fault.status === 401) keyForm(fault.message);
+    else main.replaceChildren(told(fault), h('p', {}, to([], 'All tenants')));
+  }
+}
+
+window.addEventListener('hashchange', () => { route(); main.focus({ preventScroll: true }); });
+route();

@@ -1,0 +1,122 @@
+/* From sums to estimates with intervals, or to the reason why there is none: a number whose premises do not hold is not
+ * reported with a warning but withheld. See ope.h. */
+#include <math.h>
+#include <stdio.h>
+
+#include "evaluate/ope_impl.h"
+
+static double effective_size(const struct ld_ope_series *weights)
+{
+    return weights->num_num > 0 ? weights->num * weights->num / weights->num_num : 0;
+}
+
+void ld_ope_sum_up(struct ld_ope_run *u)
+{
+    const double n = (double)u->r->n;
+    struct ld_ope_result *r = u->r;
+
+    r->mean_weight = ld_ope_series_estimate(&u->weights);
+    r->mean_weight_error = ld_ope_series_error(&u->weights);
+    r->ess = effective_size(&u->weights);
+    r->clipped_mean = ld_ope_series_estimate(&u->clipped);
+    r->clipped_ess = effective_size(&u->clipped);
+    r->unsupported = u->unsupported / n;
+    r->rounding = u->rounding / n;
+    r->min_ess = u->o->min_ess > 0 ? u->o->min_ess : fmin(10, fmax(2, n / 100));
+}
+
+void ld_ope_refuse(const struct ld_ope_run *u, bool has_weights, char *out)
+{
+    const struct ld_ope_result *r = u->r;
+
+    out[0] = '\0';
+    if (u->policy->is_logging)
+        return;
+    if (r->n_missing > 0)
+        snprintf(
+            out, LD_OPE_WHY,
+            "%zu of %zu events have no propensity: weights are not known (--propensity says what it was, if it was "
+            "the same for all)",
+            r->n_missing, r->n);
+    else if (!u->is_random && r->n_arms > 1)
+        snprintf(out, LD_OPE_WHY,
+                 "every propensity is 1: the logging policy was deterministic, so the log says nothing of "
+                 "other arms");
+    else if (has_weights && r->unsupported > u->o->max_unsupported)
+        snprintf(out, LD_OPE_WHY, "%.3g of the target's mass is on arms that the log never shows (at most %.3g)",
+                 r->unsupported, u->o->max_unsupported);
+}
+
+/* Length of the interval that an estimator's residuals lie in. */
+static double residual_range(const struct ld_ope_run *u, int kind)
+{
+    const double span = u->r->reward_hi - u->r->reward_lo;
+    const double reach = fmax(u->r->reward_hi, 0) - fmin(u->r->reward_lo, 0);
+
+    switch (kind) {
+    case LD_OPE_REPLAY:
+        return span;
+    case LD_OPE_IPS:
+        return u->r->max_weight * reach;
+    case LD_OPE_CLIPPED:
+        return fmin(u->o->clip, u->r->max_weight) * reach;
+    case LD_OPE_SNIPS:
+        return u->r->max_weight * span;
+    default:
+        return span + 2 * u->r->max_weight * span;
+    }
+}
+
+/* Why too few events speak of this estimator: clipping makes weights more even, and the replay has its own count. */
+static void refuse_few(const struct ld_ope_run *u, int kind, char *out)
+{
+    const struct ld_ope_result *r = u->r;
+    const double ess = kind == LD_OPE_CLIPPED ? r->clipped_ess : r->ess;
+
+    if (u->policy->is_logging)
+        return;
+    if (kind == LD_OPE_REPLAY && (double)r->n_accepted < r->min_ess)
+        snprintf(out, LD_OPE_WHY, "%zu of %zu events were accepted (at least %.3g)", r->n_accepted, r->n, r->min_ess);
+    else if (kind != LD_OPE_REPLAY && ess < r->min_ess)
+        snprintf(out, LD_OPE_WHY, "the effective sample size is %.3g of %zu events (at least %.3g)", ess, r->n,
+                 r->min_ess);
+}
+
+static void estimate(const struct ld_ope_run *u, const struct ld_ope_series *s, double range, struct ld_ope_estimate *e)
+{
+    const struct ld_ope_result *r = u->r;
+
+    e->value = ld_ope_series_estimate(s);
+    e->error = ld_ope_series_error(s);
+    e->bernstein = ld_ope_series_bernstein(s, u->o->level, range, r->reward_lo, r->reward_hi);
+    e->is_bootstrap = !u->o->is_bernstein && ld_ope_series_bootstrap(s, NULL, &u->bootstrap, &e->interval);
+    if (!e->is_bootstrap)
+        e->interval = e->bernstein;
+}
+
+void ld_ope_conclude(const struct ld_ope_run *u, int kind, struct ld_ope_estimate *e)
+{
+    if (!u->o->is_wanted[kind])
+        snprintf(e->refused, LD_OPE_WHY, "not asked for");
+    else if (e->refused[0] == '\0')
+        refuse_few(u, kind, e->refused);
+    if (e->refused[0] == '\0')
+        estimate(u, &u->r->series[kind], residual_range(u, kind), e);
+}
+
+void ld_ope_conclude_logged(const struct ld_ope_run *u)
+{
+    estimate(u, &u->r->rewards, u->r->reward_hi - u->r->reward_lo, &u->r->logged);
+}
+
+bool ld_ope_compare(const struct ld_ope_result *r, const struct ld_ope_result *other, int kind,
+                    const struct ld_ope_bootstrap *how, struct ld_ope_difference *out)
+{
+    const struct ld_ope_series *a = &r->series[kind], *b = other != NULL ? &other->series[kind] : &r->rewards;
+
+    if (r->estimate[kind].refused[0] != '\0' || (other != NULL && other->estimate[kind].refused[0] != '\0'))
+        return false;
+    out->value = ld_ope_series_estimate(a) - ld_ope_series_estimate(b);
+    out->is_bounded = ld_ope_series_bootstrap(a, b, how, &out->interval);
+    return true;
+}

@@ -1,0 +1,49 @@
+/* A tenant's own log as decisions (decisions.h): its events one by one, as a fold has them, and a decision out of each
+ * that has come to its reward.
+ *
+ *   decided + rewarded   a decision where the reward is told; under aggregation sum or last where the window closes or
+ *                        the log ends, with what was in force then
+ *   decided + expired    a decision when there is a default reward (of the tenant, or of the options)
+ *   observed             a decision
+ *
+ * Of a slate the first arm alone counts: the others have no propensity. Candidates are those that the line tells
+ * (`among`), else the active arms of the catalogue as it stands, less those that are stopped. Under draws_only
+ * decisions whose route drew nothing are passed over.
+ *
+ * Memory: what is kept of decisions that are open. */
+#ifndef LD_OWN_LOG_H
+#define LD_OWN_LOG_H
+
+#include "evaluate/decisions.h"
+#include "spec/event.h"
+
+struct ld_own_open;
+
+/* Zeroed, but for `d` and the dimensions, a log of which nothing has been read. */
+struct ld_own_log {
+    struct ld_decisions *d;
+    uint32_t context_dim, arm_dim;            /* of the vectors in events */
+    void *tree;                               /* open decisions: by id (tsearch(3)) */
+    struct ld_own_open *first, *last, *ended; /* in order; the one whose decision is in hand */
+    bool is_held;                             /* rewards wait for the window's end: aggregation sum or last */
+    bool is_sum;
+    bool has_catalogue; /* the log says who is offered */
+    bool is_lent;       /* an arm was offered to one decision only: that one */
+    uint32_t lent;
+    unsigned char *flags; /* [cap_flags] by arm, of the catalogue */
+    size_t cap_flags;
+};
+
+void ld_own_log_close(struct ld_own_log *s);
+
+/* The next event: 1 with *out, 0 when no decision comes of it, -1 or LD_DECISIONS_BROKEN with d->why. Of rewards one
+ * that is NaN is not told; of decisions a propensity. */
+int ld_own_log_take(struct ld_own_log *s, const struct kb_event *ev, struct ld_logged *out);
+/* Behind the last event, until it says 0: what is open comes to its end. *is_over: there was none left. */
+int ld_own_log_end(struct ld_own_log *s, struct ld_logged *out, bool *is_over);
+
+/* For who reads other lines between: before each line; and candidates of a decision from the catalogue. */
+void ld_own_log_next(struct ld_own_log *s);
+void ld_own_log_candidates(struct ld_own_log *s, uint32_t arm, struct ld_logged *out);
+
+#endif

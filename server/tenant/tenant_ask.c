@@ -1,0 +1,116 @@
+/* What the model thinks of some users and arms, without a decision and without a line in the log.
+ *
+ * Each user is a decision's question that is not routed: arms that are stopped or not for everybody count as well. All
+ * are asked under one hold of the lock for decisions, so that the answer is of one model; it takes no longer than a
+ * decision among as many candidates. What users have to be solved before, in a large graph, is solved ahead, one hold
+ * each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "json/json_out.h"
+#include "tenant/tenant_impl.h"
+
+/* Whether there are so many arms: else told in p. */
+static bool is_bounded(const struct ld_tenant *t, const struct ld_ask *ask, struct ld_problem *p)
+{
+    const size_t named = ask->query.n_candidates, n = named > 0 ? named : kb_engine_active_arms(t->engine);
+
+    if (n == 0) {
+        ld_problem_add(p, "/arms", "the catalogue has no active arm: name arms, or fill it by PUT /tenants/%s/arms",
+                       t->name);
+    } else if (n > LD_MOST_CELLS / ask->n_users) {
+        ld_problem_add(p, named > 0 ? "/users" : "/arms", "%zu users with %zu arms are more than %zu cells",
+                       ask->n_users, n, LD_MOST_CELLS);
+        ld_problem_limit(p, "cells", (double)LD_MOST_CELLS);
+    }
+    return p->status == 0;
+}
+
+/* The engine knows arms as candidates. */
+static void refuse(enum kb_err rc, struct kb_errmsg *msg, struct ld_problem *p)
+{
+    static const char candidates[] = "/candidates", arms[] = "/arms";
+    char rest[sizeof msg->pointer];
+
+    if (strncmp(msg->pointer, candidates, sizeof candidates - 1) == 0) {
+        strcpy(rest, msg->pointer + sizeof candidates - 1);
+        strcat(strcpy(msg->pointer, arms), rest);
+    }
+    ld_problem_from_core(p, rc, msg->text[0] != '\0' ? msg : NULL);
+}
+
+/* Row i of each matrix. */
+static void keep(const struct kb_decision *d, size_t i, double *const value[4])
+{
+    const double *const of[] = {d->mean, d->sd, d->lower, d->upper};
+
+    for (size_t k = 0; k < 4; k++)
+        memcpy(value[k] + i * d->n, of[k], d->n * sizeof(double));
+}
+
+/* Under the lock. */
+static enum kb_err ask_all(struct ld_tenant *t, const struct ld_ask *ask, struct kb_scratch *scratch,
+                           double *const value[4], struct ld_text *out, struct kb_errmsg *msg)
+{
+    struct kb_query query = ask->query;
+    struct kb_decision d = {.n = 0};
+    enum kb_err rc;
+
+    query.is_unrouted = true;
+    KB_TRY(kb_engine_fit_scratch(t->engine, scratch, query.n_candidates, 0));
+    for (size_t i = 0; i < ask->n_users; i++) {
+        query.user = ask->users[i];
+        KB_TRY(kb_engine_decide(t->engine, &query, scratch, &d, msg));
+        keep(&d, i, value);
+    }
+    ld_put_posterior(out, ask->users, ask->n_users, &d, value);
+out:
+    return rc;
+}
+
+static enum kb_err meet(struct ld_tenant *t, const char *user, struct kb_scratch *scratch)
+{
+    pthread_rwlock_rdlock(&t->deciding);
+    const enum kb_err rc = kb_engine_fit_scratch(t->engine, scratch, 1, 0);
+    if (rc == KB_OK)
+        kb_engine_meet(t->engine, user, scratch);
+    pthread_rwlock_unlock(&t->deciding);
+    return rc;
+}
+
+/* False: the dimensions are others by now. */
+static bool ask_at_once(struct ld_tenant *t, const struct ld_ask *ask, uint32_t dims_epoch, struct kb_scratch *scratch,
+                        double *const value[4], struct ld_text *out, struct ld_problem *p)
+{
+    struct kb_errmsg msg = {.text = ""};
+    enum kb_err rc = KB_OK;
+
+    for (size_t i = 0; rc == KB_OK && i < ask->n_users; i++)
+        rc = meet(t, ask->users[i], scratch);
+    pthread_rwlock_rdlock(&t->deciding);
+    const bool is_current = dims_epoch == t->dims_epoch;
+    if (rc == KB_OK && is_current && is_bounded(t, ask, p))
+        rc = ask_all(t, ask, scratch, value, out, &msg);
+    pthread_rwlock_unlock(&t->deciding);
+    if (rc != KB_OK)
+        refuse(rc, &msg, p);
+    return is_current;
+}
+
+int ld_tenant_ask(struct ld_tenant *t, const struct ld_ask *ask, uint32_t dims_epoch, struct ld_text *out,
+                  struct ld_problem *p)
+{
+    struct kb_scratch *scratch = ld_tenant_take_scratch(t);
+    double *all = calloc(4 * LD_MOST_CELLS, sizeof *all);
+    double *const value[] = {all, all + LD_MOST_CELLS, all + 2 * LD_MOST_CELLS, all + 3 * LD_MOST_CELLS};
+
+    bool is_current = true;
+
+    if (scratch != NULL && all != NULL)
+        is_current = ask_at_once(t, ask, dims_epoch, scratch, value, out, p);
+    else
+        ld_problem_set(p, 503, "out of memory");
+    free(all);
+    ld_tenant_give_scratch(t, scratch);
+    return p->status != 0 ? -1 : !is_current;
+}

@@ -1,0 +1,668 @@
+"""The console: its files and who gets them; and each screen in a browser, beside what the API says."""
+import decimal
+import gzip
+import json
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import urllib.parse
+
+import pytest
+
+from browser import CHROMIUM, Browser
+from certs import Authority, Pair
+from contract import ROOT
+from harness import SERVERS, Client, Server, tenant_path
+
+FOLDER = ROOT / "server/console"
+FILES = sorted(p.name for p in FOLDER.iterdir())
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+PICTURES = ROOT / "build/console"
+KEY = "a-key-for-the-console-0123456789"
+
+# --- files ------------------------------------------------------------------------------------------------------------------
+
+
+def test_each_file_is_served_as_it_is(api):
+    tags = set()
+    for name in FILES:
+        answer = api.call("GET", f"/console/{name}")
+        assert answer.content == (FOLDER / name).read_bytes() and answer.headers["Content-Type"] == TYPES[pathlib.Path(name).suffix]
+        tags.add(answer.headers["ETag"])
+    assert len(tags) == len(FILES) and api.call("GET", "/console/").content == (FOLDER / "index.html").read_bytes()
+    assert int(api.call("HEAD", "/console/main.js").headers["Content-Length"]) == len((FOLDER / "main.js").read_bytes())
+
+
+def test_each_answer_has_the_policy(api):
+    for path in ("/console/", "/console/main.js", "/console/console.css"):
+        headers = api.call("GET", path).headers
+        policy = dict((part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";")))
+        assert policy == {"default-src": "'none'", "script-src": "'self'", "style-src": "'self'", "img-src": "'self' data:", "connect-src": "'self'",
+                          "base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'", "require-trusted-types-for": "'script'",
+                          "trusted-types": "'none'"}
+        assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
+        assert (headers["Cross-Origin-Opener-Policy"], headers["Cache-Control"]) == ("same-origin", "no-cache") and "Set-Cookie" not in headers
+
+
+def test_a_copy_that_is_still_good_is_not_sent_again(api):
+    for path in ("/console/", "/console/api.js"):
+        tag = api.call("GET", path).headers["ETag"]
+        for known in (tag, f'"0123456789abcdef", {tag}', f"W/{tag}", "*"):
+            answer = api.call("GET", path, headers={"If-None-Match": known}, expect=304)
+            assert answer.content == b"" and answer.headers["ETag"] == tag
+        assert api.call("GET", path, headers={"If-None-Match": '"0123456789abcdef"'}).content
+
+
+def test_what_is_no_file_is_not_there(api):
+    for name in ("nothing.js", "MAIN.JS", "main.js.map", "a%2fmain.js", "openapi.yaml", "api_console.c"):
+        api.call("GET", f"/console/{name}", expect=404)
+    api.call("GET", "/console/main.js/more", expect=404)
+    for path in ("/console", "/console/", "/console/main.js"):
+        api.call("GET", path, query={"key": "k"}, expect=400)
+        api.call("POST", path, expect=405)
+
+
+def test_without_its_slash_the_address_leads_on(api):
+    assert api.call("GET", "/console", expect=308).headers["Location"] == "/console/"
+
+
+def test_the_front_page_leads_to_it_where_it_is(api, boot):
+    assert 'href="/console/"' in api.call("GET", "/").text
+    assert "/console/" not in Client(boot("--console", "off")).call("GET", "/").text
+
+
+def test_off_is_off(boot):
+    client = Client(boot("--console", "off"))
+    for path in ("/console", "/console/", "/console/main.js"):
+        assert client.call("GET", path, expect=404).json["type"] == "/problems/no-route"
+
+
+@pytest.mark.parametrize("listen, tls, word, is_there, is_warned", [
+    ("127.0.0.1:0", False, "auto", True, False), ("[::1]:0", False, "auto", True, False), ("0.0.0.0:0", False, "auto", False, False),
+    ("0.0.0.0:0", True, "auto", True, False), ("0.0.0.0:0", False, "on", True, True), ("0.0.0.0:0", True, "off", False, False)])
+def test_by_itself_it_is_there_where_a_key_cannot_be_overheard(tmp_path, listen, tls, word, is_there, is_warned):
+    (tmp_path / "keys").write_text(KEY + "\n")
+    args = ["--admin-key-file", str(tmp_path / "keys"), "--console", word]
+    authority = Authority(tmp_path) if tls else None
+    if tls:
+        args += Pair(tmp_path, authority).write(authority.pair("server")).options
+    server = Server(tmp_path, *args, listen=listen, cacert=authority.root if tls else None).start()
+    try:
+        server.url = server.url.replace("0.0.0.0", "127.0.0.1")
+        SERVERS.add(server.url)
+        Client(server).call("GET", "/console/", expect=200 if is_there else 404)  # without a key: there are no secrets in it
+        assert ("--console on, without TLS" in server.log()) == is_warned
+    finally:
+        server.close()
+
+
+def test_another_word_is_refused(tmp_path):
+    status, said = Server(tmp_path, "--console", "yes").run_to_end()
+    assert status != 0 and "console" in said and "auto" in said
+
+
+def test_it_is_small_and_loads_nothing_but_itself():
+    whole = b"".join((FOLDER / name).read_bytes() for name in FILES)
+    assert sum(len(gzip.compress((FOLDER / name).read_bytes())) for name in FILES) <= 200_000
+    for name in FILES:
+        text = (FOLDER / name).read_text()
+        for other in re.findall(r"^import .* from '([^']+)';$", text, re.M) + re.findall(r'(?:href|src)="([^"#/][^"]*)"', text):
+            assert other.removeprefix("./") in FILES, (name, other)
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|document\.cookie|localStorage|\bstyle=", text), name
+    assert whole.count(b"fetch(") == 1 and whole.count(b"sessionStorage.setItem") == 1
+
+
+# --- in a browser -------------------------------------------------------------------------------------------------------------
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: no browser shows the console")
+HOSTILE = ["<script>alert(1)</script>", "\u202e\u2067rtl \u2066mixed", "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 10 + "\U0001f600" * 19, "=1+1", "a/b?c#d%e", "</bdi><img src=x onerror=alert(1)>"]
+
+
+def num(x):
+    """As format.js: four digits that count."""
+    if x is None:
+        return "–"
+    value = decimal.Decimal(x)
+    if value == 0:
+        return "0"
+    value = round_to(value, 4)
+    if abs(value) < decimal.Decimal("1e-6") or abs(value) >= decimal.Decimal("1e21"):
+        digits, exponent = f"{value.normalize():e}".split("e")
+        return f"{digits}e{int(exponent):+d}"
+    return f"{value.normalize():f}"
+
+
+def round_to(value, digits):
+    place = decimal.Decimal(1).scaleb(value.adjusted() - digits + 1)
+    return value.quantize(place, rounding=decimal.ROUND_HALF_UP if value > 0 else decimal.ROUND_HALF_DOWN)
+
+
+def percent(x):
+    if x is None:
+        return "–"
+    return "< 0.01 %" if x != 0 and abs(x) < 1e-4 else f"{round_to(decimal.Decimal(100 * x), 3).normalize():f} %" if x else "0 %"
+
+
+def count(n):
+    return "–" if n is None else f"{n:,}"
+
+
+def span(low, high):
+    return "–" if low is None or high is None else f"[{num(low)}, {num(high)}]"
+
+
+def seed_town(client, tenant, rounds=160, arms=("tea", "rum", "milk"), n=24):
+    """Two circles of friends; each likes another arm."""
+    rng = random.Random(7)
+    client.put_tenant(tenant, algorithm="laplaced")
+    client.put_graph(tenant, [(f"p{i}", f"p{j}", 1) for i in range(n) for j in range(i) if i % 2 == j % 2 and rng.random() < 0.3] + [("p0", "p1", 1)])
+    client.put_arms(tenant, [{"id": a} for a in arms])
+    for k in range(rounds):
+        who = rng.randrange(n)
+        answer = client.select(f"p{who}", decision=f"{tenant}-{k}", tenant=tenant)
+        likes = 0.8 if arms.index(answer["arm"]) == who % 2 else 0.15
+        if k % 8 != 7:
+            client.reward(f"{tenant}-{k}", int(rng.random() < likes), tenant=tenant)
+
+
+def seed_page(client, tenant):
+    """A holdout, an experiment, challengers, and a configuration that changes."""
+    rng, earns = random.Random(3), {"red": 0.1, "green": 0.6, "blue": 0.2}
+    client.put_tenant(tenant, algorithm="ts", rule={"epsilon": 0.3}, experiment={"difference": 0.05, "baseline": "red"}, log_candidates=True,
+                      routing={"holdout": {"share": 0.15, "baseline": {"arm": "red"}}}, challengers={"greedy": {"rule": {"epsilon": 0.05}}, "even": {"algorithm": "random"}})
+    client.put_arms(tenant, [{"id": a} for a in earns])
+    for k in range(300):
+        answer = client.select(f"u{k}", decision=f"{tenant}-{k}", tenant=tenant)
+        client.reward(f"{tenant}-{k}", int(rng.random() < earns[answer["arm"]]), tenant=tenant)
+        if k == 100:
+            client.call("PATCH", tenant_path(tenant), {"rule": {"epsilon": 0.25}})
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    running = Browser(tmp_path_factory.mktemp("chromium"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def seeded(server):
+    client = Client(server)
+    seed_town(client, "town")
+    seed_page(client, "page")
+    return client
+
+
+@pytest.fixture
+def page(browser):
+    """A page whose faults fail the test: what its console told, what its policy stopped, what scripts threw."""
+    one = browser.page()
+    yield one
+    browser.read(0.05)
+    assert one.faults == [] and one.violations() == []
+    one.close()
+
+
+def show(page, server, *parts):
+    """Opens a screen of the console, and waits until it is there."""
+    page.goto("about:blank")
+    page.goto(f"{server.url}/console/#/" + "/".join(urllib.parse.quote(p, safe="") for p in parts))
+    page.wait("document.querySelector('main h1') && !document.querySelector('main .loading')")
+
+
+SCREENS = {"overview": (), "rewards": ("t", "page", "traffic"), "decision": ("t", "town", "decision", "now", "p3"), "neighbours": ("t", "town", "neighbours", "p3"),
+           "challengers": ("t", "page", "challengers"), "model": ("t", "town", "model"), "evaluation": ("t", "page", "evaluation"), "audit": ("t", "page", "audit")}
+
+
+@needs_chromium
+def test_each_screen_is_drawn_without_a_fault(seeded, page):
+    """A picture of each is kept below build/."""
+    for name, parts in SCREENS.items():
+        show(page, seeded.server, *parts)
+        if name == "neighbours":
+            page.wait("document.querySelector('canvas.graph').dataset.rest")
+        assert page.run("document.documentElement.scrollWidth <= window.innerWidth"), name
+        assert len(page.text("main")) > 100 and "undefined" not in page.text("main") and "NaN" not in page.text("main"), name
+        page.picture(PICTURES / f"{name}.png")
+
+
+@needs_chromium
+@pytest.mark.parametrize("kind", ["narrow", "dark"])
+def test_each_screen_fits_into_320_pixels_and_is_there_in_the_dark(seeded, page, kind):
+    if kind == "narrow":
+        page.size(320)
+    else:
+        page.media(prefers_color_scheme="dark")
+    for name, parts in SCREENS.items():
+        show(page, seeded.server, *parts)
+        assert page.run("document.documentElement.scrollWidth <= window.innerWidth"), name
+        paper = page.run("getComputedStyle(document.body).backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") == (kind == "narrow"), paper
+        page.picture(PICTURES / f"{name}-{kind}.png")
+
+
+def assert_shows(page, table, row_of, columns):
+    """Each row of the API's stands in the table once, with each number as format.js writes it."""
+    rows = {row[next(iter(columns))]: row for row in page.cells(table)}
+    for key, one in row_of.items():
+        assert key in rows, (key, list(rows))
+        assert {c: rows[key][c] for c in columns} == {c: f(one) for c, f in columns.items()}, key
+    return rows
+
+
+@needs_chromium
+def test_the_overview_shows_what_the_statistics_say(seeded, page):
+    show(page, seeded.server)
+    page.wait("document.getElementById('tenants')")
+    listed = {t["name"]: {**t, "stats": seeded.stats(t["name"])} for t in seeded.call("GET", "/tenants").json["tenants"]}
+    route = lambda t, name: t["stats"]["routes"][name]  # noqa: E731
+    rows = assert_shows(page, "tenants", {n: t for n, t in listed.items() if t["stats"]["decisions"]}, {
+        "tenant": lambda t: t["name"], "algorithm": lambda t: t["algorithm"], "decisions": lambda t: count(t["stats"]["decisions"]),
+        "waiting": lambda t: count(t["stats"]["pending"]),
+        "mean reward": lambda t: num(route(t, "policy")["mean_reward"]), "95 %": lambda t: span(route(t, "policy")["lower"], route(t, "policy")["upper"]),
+        "holdout": lambda t: num(route(t, "holdout")["mean_reward"]), "its 95 %": lambda t: span(route(t, "holdout")["lower"], route(t, "holdout")["upper"])})
+    assert set(rows) == set(listed)
+    assert page.text("[data-of=decisions]") == count(sum(t["stats"]["decisions"] for t in listed.values()))
+
+
+def wilson(mean, n):
+    """The interval of a share, from its own equation: |mean - p| = z sqrt(p (1 - p) / n)."""
+    z = 1.959963984540054
+    a, b, c = 1 + z * z / n, -(2 * mean + z * z / n), mean * mean
+    root = (b * b - 4 * a * c) ** 0.5
+    return 0 if mean == 0 else (-b - root) / (2 * a), 1 if mean == 1 else (-b + root) / (2 * a)
+
+
+@needs_chromium
+def test_rewards_are_those_of_the_statistics_the_series_and_the_experiment(seeded, page):
+    show(page, seeded.server, "t", "page", "traffic", "48", "arm")
+    stats, route = seeded.stats("page"), seeded.stats("page")["routes"]
+    for name in ("policy", "holdout"):
+        assert f"{num(route[name]['mean_reward'])} {span(route[name]['lower'], route[name]['upper'])}" in page.text("#headline")
+    assert_shows(page, "leaders", {a["arm"]: a for a in stats["arms"]}, {
+        "arm": lambda a: a["arm"], "mean reward": lambda a: num(a["mean_reward"]), "95 %": lambda a: span(*wilson(a["mean_reward"], a["rewards"])),
+        "shown": lambda a: count(a["decisions"]), "share": lambda a: percent(a["decisions"] / stats["decisions"]), "rewards": lambda a: count(a["rewards"])})
+    series = seeded.call("GET", "/tenants/page/series", query={"step": "minute"}).json["rows"]
+    stamp = lambda at: at[:19].replace("T", " ")  # noqa: E731
+    assert_shows(page, "course", {stamp(r["at"]): r for r in series}, {
+        "minute": lambda r: stamp(r["at"]), "decisions": lambda r: count(r["decisions"]), "rewards": lambda r: count(r["rewards"]),
+        "mean reward": lambda r: num(r["sum"] / r["rewards"]), "95 %": lambda r: span(*wilson(r["sum"] / r["rewards"], r["rewards"]))})
+    told = seeded.call("GET", "/tenants/page/experiment").json["experiment"]
+    against = {d["arm"]: d for d in told["differences"]}
+    assert_shows(page, "proved", {a["arm"]: a for a in told["arms"]}, {
+        "arm": lambda a: a["arm"], "probably best": lambda a: percent(a["p_best"]), "mean reward": lambda a: num(a["policy"]["mean"]),
+        "holds always ": lambda a: span(a["policy"]["low"], a["policy"]["high"]), "loss if chosen": lambda a: num(a["expected_loss"]),
+        "difference": lambda a: num(against.get(a["arm"], {}).get("estimate")), "lift": lambda a: percent(against.get(a["arm"], {}).get("lift")),
+        "holds always": lambda a: span(against[a["arm"]]["low"], against[a["arm"]]["high"]) if a["arm"] in against else "–"})
+    for difference in told["differences"]:
+        assert f"{difference['arm']} against red: {difference['sentence']}" in page.text("#sentences")
+    assert page.run("document.querySelectorAll('svg .mark').length") == 4  # two versions, in two pictures
+
+
+@needs_chromium
+def test_one_by_one_the_decisions_are_those_of_the_log(seeded, page):
+    show(page, seeded.server, "t", "town", "traffic", "log", "arm")
+    log = seeded.events("town")
+    reward = {e["decision"]: e["reward"] for e in log if e["type"] == "rewarded"}
+    decided = [e for e in log if e["type"] == "decided"]
+    wide = -(-len(decided) // 30)
+    parts = [decided[i:i + wide] for i in range(0, len(decided), wide)]
+    rows = page.cells("course")
+    assert len(rows) == len(parts)
+    for i, (row, part) in enumerate(zip(rows, parts)):
+        got = [reward[e["decision"]] for e in part if e["decision"] in reward]
+        assert (row["from decision"], row["decisions"], row["open"]) == (count(i * wide + 1), count(len(part)), count(len(part) - len(got)))
+        assert (row["mean reward"], row["95 %"]) == (num(sum(got) / len(got)), span(*wilson(sum(got) / len(got), len(got))))
+
+
+@needs_chromium
+def test_a_decision_of_now_and_one_of_the_log(seeded, page):
+    show(page, seeded.server, "t", "town", "decision", "now", "p3")
+    before = seeded.digest("town")
+    told = seeded.select("p3", explain=True, dry_run=True, tenant="town")
+    columns = {"mean": lambda r: num(r["mean"]), "bounds": lambda r: span(r["lower"], r["upper"]), "sd": lambda r: num(r["sd"]),
+               "bonus": lambda r: num(r["score"] - r["mean"]), "score": lambda r: num(r["score"]), "propensity": lambda r: num(r["propensity"])}
+    rows = {r["arm"].split(" ")[0]: r for r in page.cells("candidates")}
+    assert {a: {c: rows[a][c] for c in columns} for a in rows} == {r["arm"]: {c: f(r) for c, f in columns.items()} for r in told["ranking"]}
+    assert seeded.digest("town") == before
+    page.run("document.querySelector('#newest a').click()")
+    page.wait("document.getElementById('story')")
+    newest = [e for e in seeded.events("town") if e["type"] == "decided"][-1]
+    story = seeded.call("GET", f"/tenants/town/decisions/{newest['decision']}").json
+    text = page.text("#story")
+    assert newest["decision"] in text and f"{newest['arm']} for {newest['user']}" in text and num(newest["propensity"]) in text
+    assert [r["arm"].split(" ")[0] for r in page.cells("candidates")] == [r["arm"] for r in story["answer"]["ranking"]]
+
+
+@needs_chromium
+def test_the_model_says_what_it_has_learned(seeded, page):
+    show(page, seeded.server, "t", "town", "model")
+    model = seeded.model("town")
+    assert page.text("#words") == model["scales"]["words"] + "." and page.text("#digest") == model["digest"]
+    words = {"arm": "the arm alone", "user": "users and their friends"}
+    assert_shows(page, "shares", {words[k]: k for k, v in model["scales"]["shares"].items() if v > 0}, {
+        "part": lambda k: words[k], "share": lambda k: percent(model["scales"]["shares"][k]), "standard deviation": lambda k: num(model["scales"]["in_force"][k] ** 0.5)})
+    size = {row["what"].split(":")[0]: row["number"] for row in page.cells("size")}
+    assert size == {"rewards learned": count(model["events"]), "points that the model holds": count(len(model["dictionary"])), "effective dimension": num(model["effective_dimension"])}
+    page.run("document.getElementById('verify').click()")
+    page.wait("document.querySelector('#verified .good')")
+    assert "equals a fresh fold" in page.text("#verified")
+
+
+@needs_chromium
+def test_challengers_are_promoted_and_rolled_back_by_the_tenants_name(server, page):
+    client = Client(server)
+    seed_page(client, "race")
+    show(page, server, "t", "race", "challengers")
+    scores = {c["name"]: c for c in client.call("GET", "/tenants/race/challengers").json["challengers"]}
+    ends = lambda part: lambda c: span(c[part]["lower"], c[part]["upper"])  # noqa: E731
+    assert_shows(page, "scores", scores, {
+        "challenger": lambda c: c["name"], "difference": lambda c: num(c["difference"]["estimate"]), "interval": ends("difference"),
+        "its value": lambda c: num(c["snips"]["estimate"]), "interval ": ends("snips"), "in force": lambda c: num(c["in_force"]["estimate"]),
+        "interval  ": ends("in_force"), "weights (about 1?)": lambda c: num(c["weights"]["estimate"]), "interval   ": ends("weights"),
+        "decisions": lambda c: count(c["decisions"]), "worth": lambda c: num(c["ess"])})
+    version = client.call("GET", "/tenants/race").json["version"]
+    page.run("document.querySelector('#race button').click()")
+    assert page.run("document.querySelector('dialog button[type=submit]').disabled")
+    page.type("rac")
+    assert page.run("document.querySelector('dialog button[type=submit]').disabled")
+    page.type("e")
+    page.press("Enter")
+    page.wait("document.getElementById('rollback') && !document.querySelector('dialog')")
+    in_force = client.call("GET", "/tenants/race").json
+    assert (in_force["version"], in_force["configuration"]["promotion"]["challenger"]) == (version + 1, "greedy")
+    client.call("PATCH", "/tenants/race", {"reward_window_s": 600})  # meanwhile somebody changes it: what was looked at is gone
+    page.run("document.getElementById('rollback').click()")
+    page.type("race")
+    page.press("Enter")
+    said = page.wait("document.querySelector('dialog .problem')?.innerText")
+    assert "version" in said and client.call("GET", "/tenants/race").json["version"] == version + 2
+    page.press("Escape")
+    page.wait("!document.querySelector('dialog')")
+    page.wait(f"document.querySelector('.lead').innerText.includes('Version {version + 2} ')")
+    page.run("document.getElementById('rollback').click()")
+    page.type("race")
+    page.press("Enter")
+    page.wait(f"document.querySelector('.lead').innerText.includes('Version {version + 3} ')")
+    assert client.call("GET", "/tenants/race").json["configuration"]["promotion"]["reason"] == "rollback"
+
+
+@needs_chromium
+def test_the_audit_tells_who_changed_what(browser, page, boot, tmp_path):
+    (tmp_path / "keys").write_text(KEY + "\n")
+    server = boot("--admin-key-file", str(tmp_path / "keys"))
+    admin = Client(server, KEY)
+    admin.put_tenant("shop", algorithm="ts")
+    made = admin.call("POST", "/tenants/shop/keys", {"roles": ["manage", "read"], "label": "ann"}, expect=201).json
+    Client(server, made["key"]).call("PATCH", "/tenants/shop", {"rule": {"epsilon": 0.125}})
+    Client(server, made["key"]).put_arms("shop", [{"id": "tea"}])
+    page.goto(f"{server.url}/console/")
+    page.wait("document.getElementById('key-form')")
+    page.run(f"sessionStorage.setItem('laplaced.key', {json.dumps(KEY)})")
+    show(page, server, "t", "shop", "audit")
+    page.wait("document.getElementById('trail') && document.getElementById('keys')")
+    lines = [e for e in admin.events("shop") if e["type"] in ("configured", "arms")][::-1]
+    rows = page.cells("trail")
+    assert [(r["event"], r["by key"], r["kind"]) for r in rows] == [(count(e["seq"]), e.get("by", "–"), e["type"]) for e in lines]
+    assert "/rule/epsilon" in rows[1]["what"] and "0.125" in rows[1]["what"] and "tea" in rows[0]["what"]
+    [key] = page.cells("keys")
+    assert (key["key"], key["label"], set(key["roles"].split())) == (made["id"], "ann", {"read", "manage"})
+    assert page.text("#limits").startswith("No limit")
+    page.run("document.querySelector('#keys button').click()")
+    page.type("shop")
+    page.press("Enter")
+    page.wait("document.body.innerText.includes('There are none.')")
+    assert admin.call("GET", "/tenants/shop/keys").json["keys"] == []
+
+
+# --- keys, restarts, strangers -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def locked(boot, tmp_path):
+    (tmp_path / "keys").write_text(KEY + "\n")
+    server = boot("--admin-key-file", str(tmp_path / "keys"))
+    seed_town(Client(server, KEY), "town", rounds=40)
+    return server
+
+
+def enter(page, key):
+    page.wait("document.activeElement?.name === 'key'")
+    page.type(key)
+    page.press("Enter")
+
+
+@needs_chromium
+def test_a_key_is_asked_for_kept_in_the_tab_and_forgotten(locked, page):
+    page.goto(f"{locked.url}/console/#/t/town/model")
+    enter(page, "a-key-that-is-none-0123456789")
+    said = page.wait("document.querySelector('#key-form .problem')?.innerText")
+    assert "key" in said
+    enter(page, KEY)
+    page.wait("document.getElementById('digest')")
+    addresses = page.run("[location.href, ...performance.getEntriesByType('resource').map(e => e.name)]")
+    assert not [a for a in addresses if KEY in a] and page.run("document.cookie + JSON.stringify(localStorage)") == "{}"
+    page.send("Page.reload")
+    page.wait("document.getElementById('digest')")
+    page.run("document.getElementById('forget').click()")
+    page.wait("document.getElementById('key-form')")
+    assert page.run("sessionStorage.length") == 0
+    assert all("401" in f for f in page.failed) and KEY not in locked.log()
+
+
+@needs_chromium
+def test_a_key_makes_a_shorter_one_in_its_place(locked, page):
+    page.goto(f"{locked.url}/console/#/t/town/model")
+    page.wait("document.getElementById('key-form')")
+    page.run("document.querySelector('[name=short]').checked = true")
+    enter(page, KEY)
+    page.wait("document.getElementById('digest')")
+    short = page.run("sessionStorage.getItem('laplaced.key')")
+    [made] = Client(locked, KEY).call("GET", "/keys").json["keys"]
+    assert short.startswith(f"lpd_{made['id']}_") and made["label"] == "console" and made["expires_at"] > made["created_at"]
+
+
+@needs_chromium
+def test_a_key_that_may_only_read_changes_nothing(locked, page):
+    admin = Client(locked, KEY)
+    admin.call("PATCH", "/tenants/town", {"challengers": {"even": {"algorithm": "random"}}})
+    key = admin.call("POST", "/tenants/town/keys", {"roles": ["read"]}, expect=201).json["key"]
+    page.goto(f"{locked.url}/console/#/t/town/challengers")
+    enter(page, key)
+    page.wait("document.getElementById('race')")
+    assert page.run("document.querySelectorAll('main button').length") == page.run("document.querySelectorAll('main button.small:not([aria-label^=Promote])').length")
+    for screen, there in (("model", "#digest"), ("audit", "#no-keys"), ("traffic", "#headline"), ("neighbours", "canvas.graph")):
+        page.goto(f"{locked.url}/console/#/t/town/{screen}")
+        page.wait(f"document.querySelector('{there}')")
+        assert not page.run("document.querySelector('#verify, #rollback, #make-key, [aria-label^=Promote], [aria-label^=Revoke]')")
+    page.goto(f"{locked.url}/console/#/t/town/decision/now/p1")  # it may not decide, and hears so
+    assert "decide" in page.wait("document.querySelector('.problem')?.innerText")
+    page.goto(f"{locked.url}/console/#/")
+    page.wait("document.getElementById('tenants')")
+    assert [r["tenant"] for r in page.cells("tenants")] == ["town"]
+    assert all("403" in f or "401" in f for f in page.failed)
+
+
+@needs_chromium
+def test_a_server_that_restarts_is_waited_for(boot, page):
+    server = boot(listen="127.0.0.1:0")
+    client = Client(server)
+    seed_town(client, "town", rounds=20)
+    show(page, server, "t", "town", "challengers")
+    port = server.url.rsplit(":", 1)[1].strip("/")
+    server.terminate()
+    assert "does not answer" in page.wait("document.querySelector('.away')?.innerText", 15)
+    server.listen = f"127.0.0.1:{port}"
+    server.start()
+    page.wait("!document.querySelector('.away') && document.querySelector('.lead')", 20)
+    assert all("ERR_" in f or "503" in f for f in page.failed)
+
+
+@needs_chromium
+def test_a_tenant_that_is_deleted_meanwhile_is_told_of(server, page):
+    client = Client(server)
+    seed_town(client, "gone", rounds=10)
+    show(page, server, "t", "gone", "challengers")
+    client.call("DELETE", "/tenants/gone", expect=204)
+    assert "Not Found" in page.wait("document.querySelector('.problem')?.innerText", 15)
+    page.goto(f"{server.url}/console/#/t/gone/audit")
+    page.wait("document.querySelector('.problem')")
+    assert all("404" in f for f in page.failed)
+
+
+@needs_chromium
+def test_names_of_others_are_text_everywhere(server, page):
+    client = Client(server)
+    client.put_tenant("strangers", algorithm="laplaced", experiment={"difference": 0.1}, log_candidates=True, challengers={"even": {"algorithm": "random"}})
+    client.put_arms("strangers", [{"id": a} for a in HOSTILE])
+    client.put_graph("strangers", [(HOSTILE[i], HOSTILE[i - 1], 1) for i in range(1, len(HOSTILE))])
+    for k in range(60):
+        client.select(HOSTILE[k % len(HOSTILE)], decision=f"{HOSTILE[0]}{k}", tenant="strangers")
+        client.reward(f"{HOSTILE[0]}{k}", k % 2, tenant="strangers")
+    expected = {"traffic": ("leaders", "arm"), "decision": ("newest", "user"), "neighbours": ("near", "user")}
+    for parts in (("traffic",), ("traffic", "log", "arm"), ("decision", "now", HOSTILE[0]), ("decision", "id", HOSTILE[0] + "5"), ("decision", "now", HOSTILE[4]), ("neighbours", HOSTILE[5]),
+                  ("neighbours", HOSTILE[2], "4"), ("challengers",), ("model",), ("audit",)):
+        show(page, server, "t", "strangers", *parts)
+        if parts[0] in expected:
+            table, column = expected[parts[0]]
+            page.wait(f"document.querySelectorAll('#{table} tbody tr').length")
+            page.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+            assert {r[column] for r in page.cells(table)} >= {h for h in HOSTILE if parts[0] == "traffic" or h in (HOSTILE[5], HOSTILE[1]) or parts[0] == "decision"} - ({HOSTILE[1]} if parts[0] == "neighbours" else set())
+        assert page.run("document.querySelectorAll('main script, main img, main b').length") == 0
+        assert page.run("[...document.querySelectorAll('main bdi')].every(b => b.childElementCount === 0)")
+        # Wherever such a name is seen, it is set apart from the text around it; attributes and titles do not turn lines.
+        assert page.run("""(() => { const all = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+            while (all.nextNode()) if (all.currentNode.data.includes('\u202e') && !all.currentNode.parentElement.closest('bdi, output, code')) return all.currentNode.parentElement.outerHTML;
+            return null; })()""") is None
+        page.size(320)
+        assert page.run("document.documentElement.scrollWidth <= window.innerWidth"), parts
+        page.size(1200)
+        page.picture(PICTURES / f"strangers-{parts[0]}.png")
+
+
+@needs_chromium
+def test_csv_has_the_numbers_and_no_formulas(seeded, page):
+    show(page, seeded.server, "t", "page", "traffic")
+    text = page.run("""import('./table.js').then(({ csv, interval }) => csv(
+        [{ name: 'who', value: r => r.a }, { name: 'n', value: r => r.n }, interval('x', r => r.n, r => null), { name: '', kind: 'plot', value: () => 1 }],
+        [{ a: '=1+1', n: -0.1 }, { a: 'a"b,c', n: 1e-9 }, { a: null, n: 3 }]))""")
+    assert text == "who,n,x low,x high\r\n'=1+1,-0.1,-0.1,\r\n\"a\"\"b,c\",1e-9,1e-9,\r\n,3,3,\r\n"
+
+
+@needs_chromium
+def test_without_a_mouse(seeded, page):
+    """Tab leads through the page, what has the focus is seen, and arrow keys move over a picture."""
+    show(page, seeded.server, "t", "town", "traffic")
+    page.press("Tab")
+    assert page.run("document.activeElement.className") == "skip"
+    seen = []
+    for _ in range(40):
+        page.press("Tab")
+        seen.append(page.run("(() => { const e = document.activeElement; return e === document.body ? '' : e.tagName + ' ' + (e.getAttribute('aria-label') ?? e.innerText ?? '').slice(0, 40) + ' ' + getComputedStyle(e).outlineStyle })()"))
+        if seen[-1].startswith("DIV Mean reward over time"):
+            break
+    assert [s for s in seen if s.startswith("A Challengers")] and [s for s in seen if s.startswith("SELECT")] and seen[-1].startswith("DIV Mean reward")
+    assert all(s.endswith("solid") or s.endswith("auto") for s in seen), seen
+    page.press("ArrowRight")
+    first = page.text("output.reading")
+    page.press("ArrowRight", 3)
+    assert first.startswith("from decision 1:") and page.text("output.reading") != first
+    show(page, seeded.server, "t", "town", "neighbours", "p3")
+    page.run("document.querySelector('canvas.graph').focus()")
+    before = page.text("#chosen h2")
+    page.press("ArrowRight")
+    assert page.text("#chosen h2") != before
+
+
+# --- the graph, and a town -----------------------------------------------------------------------------------------------------
+
+
+@needs_chromium
+def test_the_neighbourhood_is_what_graph_and_posterior_say(seeded, page):
+    show(page, seeded.server, "t", "town", "neighbours", "p3", "2")
+    page.wait("document.getElementById('ramp')")
+    near = seeded.call("GET", "/tenants/town/graph/near", query={"user": "p3", "hops": 2, "limit": 300}).json
+    users = [u["id"] for u in near["users"]]
+    arms = [a["arm"] for a in sorted(seeded.stats("town")["arms"], key=lambda a: -a["decisions"])]
+    page.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    for place, arm in enumerate(arms):
+        page.run(f"(() => {{ const s = document.getElementById('arms'); s.value = {place}; s.dispatchEvent(new Event('input')); }})()")
+        page.wait(f"document.getElementById('arm').innerText.startsWith({json.dumps(arm)}) && document.getElementById('status').innerText === 'Arm {place + 1} of {len(arms)}'")
+        told = seeded.call("POST", "/tenants/town/posterior", {"users": users, "arms": [arm]}).json
+        want = {u["id"]: {**u, **{k: told[k][i][0] for k in ("mean", "sd", "lower", "upper")}} for i, u in enumerate(near["users"])}
+        rows = assert_shows(page, "near", want, {"user": lambda u: u["id"], "edges away": lambda u: count(u["hops"]), "degree": lambda u: num(u["degree"]), "kernel": lambda u: num(u["kernel"]),
+                                                 "mean": lambda u: num(u["mean"]), "sd": lambda u: num(u["sd"]), "bounds": lambda u: span(u["lower"], u["upper"])})
+        assert set(rows) == set(users)
+
+
+@needs_chromium
+def test_300_users_move_within_33_ms_a_frame(server, page):
+    client, rng = Client(server), random.Random(5)
+    client.put_tenant("crowd", algorithm="laplaced")
+    client.put_graph("crowd", [("hub", f"n{i}", 1) for i in range(299)] + [(f"n{i}", f"n{rng.randrange(i)}", 1) for i in range(1, 299)])
+    client.put_arms("crowd", [{"id": "tea"}])
+    show(page, server, "t", "crowd", "neighbours", "hub")
+    page.wait("document.querySelector('canvas.graph').dataset.rest", 60)
+    stats = page.run("document.querySelector('canvas.graph').stats")
+    times = sorted(stats["times"])
+    assert len(times) > 50 and times[int(0.95 * len(times))] < 33, times[-10:]
+    page.picture(PICTURES / "crowd.png")
+
+
+@needs_chromium
+def test_an_empty_server_greets_and_plays_a_town(boot, page):
+    server = boot()
+    client = Client(server)
+    show(page, server)
+    assert page.text("h1") == "Begin" and page.run("document.querySelectorAll('.welcome pre').length") == 3
+    page.picture(PICTURES / "welcome.png")
+    page.run("document.getElementById('play').click()")
+    page.wait("document.querySelector('#town progress')?.value > 50", 60)
+    page.run("[...document.querySelectorAll('#town button')].find(b => b.innerText === 'Cancel').click()")
+    page.wait("document.getElementById('town').innerText.includes('Cancelled')")
+    broken_off = client.stats("town-1")["decisions"]
+    assert 50 < broken_off < 1500
+    show(page, server)
+    page.run("document.getElementById('begin').open = true; document.getElementById('play').click()")
+    page.wait("document.getElementById('town').innerText.includes('Look at')", 120)
+    stats = client.stats("town-2")
+    assert stats["decisions"] == 1500 and 0 <= client.stats("town-1")["decisions"] - broken_off <= 6  # those that were on their way
+    assert f"has earned {num(stats['mean_reward'])} " in page.text("#town")
+    by_chance = float(re.search(r"chance would have earned ([0-9.]+)", page.text("#town"))[1])
+    assert stats["mean_reward"] > by_chance + 0.1
+
+
+# --- for screen readers ----------------------------------------------------------------------------------------------------------
+
+AXE = ROOT / "build/axe"
+
+
+@pytest.fixture(scope="module")
+def axe():
+    """The script of axe-core, from npm as the lock has it, with its hash; taken once."""
+    script, source = AXE / "node_modules/axe-core/axe.min.js", ROOT / "tests/http/axe"
+    AXE.mkdir(parents=True, exist_ok=True)
+    lock = (source / "package-lock.json").read_text()
+    if not script.exists() or (AXE / "package-lock.json").read_text() != lock:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(source / name, AXE)
+        if shutil.which("npm") is None:
+            pytest.skip("npm is not installed: axe-core does not judge the labels")
+        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=AXE, capture_output=True, timeout=120)
+        if done.returncode != 0:
+            pytest.skip("npm's registry is out of reach: axe-core does not judge the labels")
+    return script.read_text()
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(seeded, page, axe, scheme):
+    page.media(prefers_color_scheme=scheme)
+    for name, parts in SCREENS.items():
+        show(page, seeded.server, *parts)
+        page.run(axe + "; 0")
+        found = page.run("axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }).then(r => r.violations.map(v => [v.impact, v.id, v.nodes.slice(0, 3).map(n => n.html)]))")
+        assert [v for v in found if v[0] in ("serious", "critical")] == [], name

@@ -1,0 +1,273 @@
+/* See log_own.h. */
+#include "evaluate/log_own.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evaluate/log_features.h"
+#include "tenant/fold.h"
+
+const char *lc_log_id(struct lc_log *log, const struct json_t *v, char text[32])
+{
+    const char *key = lc_json_get(v, "id") != NULL ? "id" : "arm"; /* `arm`: in our log's `among` */
+    const char *id = lc_json_string(lc_json_is_object(v) ? lc_json_get(v, key) : v);
+    double number;
+
+    if (id == NULL && lc_json_number(v, &number)) {
+        (void)snprintf(text, 32, "%.15g", number);
+        id = text;
+    }
+    if (id == NULL)
+        ld_decisions_fail(&log->base, "arm", "expected an id, or an object with an id");
+    return id;
+}
+
+/* Arm i of the line, whose vector is kept beside the others; i 0: the line's own. features NULL or empty: none. -1 with
+ * why. */
+static int keep_vector(struct lc_own *s, struct lc_log *log, const struct json_t *features, size_t i,
+                       const double **out)
+{
+    const struct ld_hasher h = {log->base.o.arm_dim, log->base.o.hash_seed};
+
+    *out = NULL;
+    if (h.dim == 0 || lc_json_length(features) == 0)
+        return 0;
+    s->vector = lc_room(s->vector, &s->n_vectors, i + 1, sizeof *s->vector);
+    if (s->vector[i] == NULL)
+        s->vector[i] = lc_alloc(h.dim, sizeof(double));
+    *out = s->vector[i];
+    return lc_log_vector(log, &h, "features", features, s->vector[i]);
+}
+
+static int read_time(struct lc_log *log, const struct json_t *doc, struct kb_event *ev)
+{
+    const char *at = lc_json_text(doc, "at");
+
+    if (at != NULL && !lc_log_time(at, &ev->at_ms))
+        return ld_decisions_fail(&log->base, "at", "\"%.40s\" is no time", at);
+    return 0;
+}
+
+/* An array is there, perhaps with nothing in it. */
+static int read_among(struct lc_own *s, struct lc_log *log, const struct json_t *list, struct kb_event *ev)
+{
+    const size_t n = lc_json_length(list);
+    char text[32];
+
+    if (list == NULL)
+        return 0;
+    s->among = lc_room(s->among, &s->cap_among, n + 1, sizeof *s->among);
+    for (size_t i = 0; i < n; i++) {
+        const struct json_t *v = lc_json_at(list, i);
+        s->among[i].arm = lc_log_id(log, v, text);
+        if (s->among[i].arm == text)
+            return ld_decisions_fail(&log->base, "among", "expected ids");
+        if (s->among[i].arm == NULL ||
+            keep_vector(s, log, lc_json_get(v, "features"), i + 1, &s->among[i].features) != 0)
+            return -1;
+    }
+    ev->as.decided.among = s->among;
+    ev->as.decided.n_among = n;
+    return 0;
+}
+
+static int read_route(struct lc_log *log, const struct json_t *doc, enum kb_route *out)
+{
+    const char *route = lc_json_text(doc, "route");
+    int at = route != NULL ? kb_word_value(&kb_route_words, route) : KB_ROUTE_POLICY;
+
+    if (at < 0)
+        return ld_decisions_fail(&log->base, "route", "\"%.40s\" is not known", route);
+    *out = (enum kb_route)at;
+    return 0;
+}
+
+static int read_decided(struct lc_own *s, struct lc_log *log, const struct json_t *doc, struct kb_event *ev,
+                        struct kb_ev_slot *slot)
+{
+    const struct ld_hasher h = {log->base.o.context_dim, log->base.o.hash_seed};
+    const struct json_t *p = lc_json_get(doc, "propensity"), *user = lc_json_get(doc, "user");
+    char text[32];
+
+    ev->as.decided.decision = lc_json_text(doc, "decision");
+    if (ev->as.decided.decision == NULL)
+        return ld_decisions_fail(&log->base, "decision", "expected an id");
+    ev->as.decided.user = user != NULL ? lc_json_string(user) : "-";
+    if (ev->as.decided.user == NULL || *ev->as.decided.user == '\0' || strlen(ev->as.decided.user) > KB_ID_MAX_BYTES)
+        return ld_decisions_fail(&log->base, "user", "expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
+    ev->as.decided.propensity = (double)NAN;
+    if (p != NULL && !lc_json_number(p, &ev->as.decided.propensity))
+        return ld_decisions_fail(&log->base, "propensity", "expected a number in (0, 1]");
+    if ((slot->arm = lc_log_id(log, lc_json_get(doc, "arm"), text)) == NULL || slot->arm == text)
+        return ld_decisions_fail(&log->base, "arm", "expected an id");
+    ev->as.decided.slots = slot;
+    ev->as.decided.n_slots = 1;
+    ev->as.decided.is_deferred = lc_json_is_true(lc_json_get(doc, "deferred"));
+    if (h.dim > 0) {
+        memset(log->base.context, 0, h.dim * sizeof *log->base.context);
+        ev->as.decided.context = log->base.context;
+        const struct json_t *context = lc_json_get(doc, "context");
+        if (context != NULL && lc_log_vector(log, &h, "context", context, log->base.context) != 0)
+            return -1;
+    }
+    if (keep_vector(s, log, lc_json_get(doc, "features"), 0, &slot->features) != 0 || read_time(log, doc, ev) != 0)
+        return -1;
+    return read_route(log, doc, &ev->as.decided.route) == 0 ? read_among(s, log, lc_json_get(doc, "among"), ev) : -1;
+}
+
+/* What is not told is NaN. */
+static int read_reward(struct lc_log *log, const struct json_t *doc, double *out)
+{
+    const struct json_t *v = lc_json_get(doc, "reward");
+
+    *out = (double)NAN;
+    return v == NULL || lc_json_number(v, out) ? 0 : ld_decisions_fail(&log->base, "reward", "expected a number");
+}
+
+static size_t read_ids(const struct json_t *list, const char ***out, size_t *cap)
+{
+    size_t n = 0;
+
+    *out = lc_room(*out, cap, lc_json_length(list) + 1, sizeof **out);
+    for (size_t i = 0; i < lc_json_length(list); i++)
+        if (lc_json_string(lc_json_at(list, i)) != NULL)
+            (*out)[n++] = lc_json_string(lc_json_at(list, i));
+    return n;
+}
+
+/* The arms of a catalogue, or of the part of a summary that has them. */
+static int read_arms(struct lc_own *s, struct lc_log *log, const struct json_t *doc, struct kb_event *ev)
+{
+    const struct json_t *arms = lc_json_get(doc, lc_json_get(doc, "put") != NULL ? "put" : "arms");
+    const size_t n = lc_json_length(arms);
+    char text[32];
+
+    ev->type = KB_EV_ARMS;
+    ev->as.arms.is_replace = lc_json_is_true(lc_json_get(doc, "replace"));
+    ev->as.arms.n_remove = read_ids(lc_json_get(doc, "remove"), &s->remove, &s->cap_remove);
+    ev->as.arms.n_stop = read_ids(lc_json_get(doc, "stop"), &s->stop, &s->cap_stop);
+    ev->as.arms.n_start = read_ids(lc_json_get(doc, "start"), &s->start, &s->cap_start);
+    s->put = lc_room(s->put, &s->cap_put, n + 1, sizeof *s->put);
+    for (size_t i = 0; i < n; i++) {
+        const struct json_t *v = lc_json_at(arms, i), *here = lc_json_get(v, "in_catalogue");
+        const char *id = lc_log_id(log, v, text);
+        s->put[i] = (struct kb_ev_arm){.id = id,
+                                       .is_active = lc_json_is_true(lc_json_get(v, "active")) &&
+                                                    (here == NULL || lc_json_is_true(here)),
+                                       .is_stopped = lc_json_is_true(lc_json_get(v, "stopped"))};
+        if (id == NULL || keep_vector(s, log, lc_json_get(v, "features"), i + 1, &s->put[i].features) != 0)
+            return -1;
+        if (id == text)
+            return ld_decisions_fail(&log->base, "arm", "expected an id");
+    }
+    ev->as.arms.put = s->put;
+    ev->as.arms.n_put = n;
+    ev->as.arms.remove = s->remove;
+    ev->as.arms.stop = s->stop;
+    ev->as.arms.start = s->start;
+    return 0;
+}
+
+/* Of a configuration how rewards are booked. */
+static int read_books(struct lc_log *log, const struct json_t *doc, struct kb_event *ev, struct kb_spec *spec)
+{
+    const char *how = lc_json_text(lc_json_get(doc, "configuration"), "aggregation");
+    const int at = how != NULL ? kb_word_value(&kb_aggregation_words, how) : KB_AGG_FIRST;
+
+    if (at < 0)
+        return ld_decisions_fail(&log->base, "aggregation", "\"%.40s\" is not known", how);
+    spec->aggregation = (enum kb_aggregation)at;
+    ev->type = KB_EV_CONFIGURED;
+    ev->as.configured.spec = spec;
+    return 0;
+}
+
+/* Whoever has a model of users wants to know: told by the event as the server reads it. */
+static enum kb_err tell_graph(void *arg, struct ld_line *line, struct kb_errmsg *msg)
+{
+    struct lc_log *log = arg;
+    struct ld_message why = {""};
+
+    if (log->pass->graph(log->pass->arg, &line->ev, &why) == 0)
+        return KB_OK;
+    return kb_fail(KB_EINVAL, msg, "", "%.*s", (int)sizeof msg->text - 1, why.text);
+}
+
+static int change_graph(struct lc_log *log, size_t n)
+{
+    static const uint32_t no_vectors = 0;
+    struct ld_fold f = {.sink = {.take = tell_graph, .to = log, .context_dim = &no_vectors, .arm_dim = &no_vectors}};
+    const struct ld_problem_error *fault = &f.fault.errors[0];
+
+    if (log->pass == NULL || log->pass->graph == NULL || ld_fold_text(&f, 1, log->buffer, n) == 0)
+        return 0;
+    return ld_decisions_fail(&log->base, "graph", "%.80s%s%.170s", fault->pointer, fault->pointer[0] != '\0' ? " " : "",
+                             f.fault.n_errors > 0 ? fault->detail : f.fault.detail);
+}
+
+/* The event of a line, as far as decisions need it; its type is KB_EV_NONE where they do not. 0, or -1 with why. */
+static int read_event(struct lc_own *s, struct lc_log *log, const struct json_t *doc, struct kb_event *ev,
+                      struct kb_ev_slot *slot, struct kb_spec *spec)
+{
+    const char *type = lc_json_text(doc, "type");
+    const char *part = lc_json_text(doc, "part"), *id = lc_json_text(doc, "decision");
+
+    *ev = (struct kb_event){.type = KB_EV_NONE};
+    if (strcmp(type, "arms") == 0 || (part != NULL && strcmp(part, "arms") == 0))
+        return read_arms(s, log, doc, ev);
+    if (strcmp(type, "configured") == 0 || (part != NULL && strcmp(part, "begin") == 0))
+        return read_books(log, doc, ev, spec);
+    if (strcmp(type, "decided") == 0) {
+        ev->type = KB_EV_DECIDED;
+        return read_decided(s, log, doc, ev, slot);
+    }
+    if (strcmp(type, "rewarded") == 0) {
+        ev->type = KB_EV_REWARDED;
+        ev->as.rewarded.decision = id != NULL ? id : "";
+        ev->as.rewarded.arm = lc_json_text(doc, "arm");
+        return read_reward(log, doc, &ev->as.rewarded.reward);
+    }
+    if (strcmp(type, "expired") == 0) {
+        ev->type = KB_EV_EXPIRED;
+        ev->as.expired.decision = id != NULL ? id : "";
+        ev->as.expired.has_reward = true; /* NaN: it has none */
+        return read_reward(log, doc, &ev->as.expired.reward);
+    }
+    if (strcmp(type, "activated") == 0 && id != NULL) {
+        ev->type = KB_EV_ACTIVATED;
+        ev->as.activated.decision = id;
+    }
+    return 0;
+}
+
+int lc_own_take(struct lc_own *s, struct lc_log *log, const struct json_t *doc, size_t n, struct ld_logged *ev)
+{
+    struct kb_spec spec = {.aggregation = KB_AGG_FIRST};
+    struct kb_ev_slot slot;
+    struct kb_event own;
+
+    if (strcmp(lc_json_text(doc, "type"), "graph") == 0)
+        return change_graph(log, n);
+    return read_event(s, log, doc, &own, &slot, &spec) == 0 ? ld_own_log_take(&s->log, &own, ev) : -1;
+}
+
+void lc_own_open(struct lc_own *s, struct lc_log *log)
+{
+    s->log =
+        (struct ld_own_log){.d = &log->base, .context_dim = log->base.o.context_dim, .arm_dim = log->base.o.arm_dim};
+}
+
+void lc_own_close(struct lc_own *s)
+{
+    ld_own_log_close(&s->log);
+    for (size_t i = 0; i < s->n_vectors; i++)
+        free(s->vector[i]);
+    free(s->vector);
+    free(s->put);
+    free(s->among);
+    free((void *)s->remove);
+    free((void *)s->stop);
+    free((void *)s->start);
+}
