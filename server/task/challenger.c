@@ -435,6 +435,19 @@ static bool lock_a_while(pthread_mutex_t *lock)
     return pthread_mutex_timedlock(lock, &until) == 0;
 }
 
+size_t ld_challengers_glance(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS])
+{
+    struct ld_challengers *c = ld_task_find(t, &ld_following);
+
+    if (c == NULL)
+        return 0;
+    pthread_mutex_lock(&c->list_lock);
+    const size_t n = c->n_shown;
+    memcpy(out, c->shown, n * sizeof *out);
+    pthread_mutex_unlock(&c->list_lock);
+    return n;
+}
+
 size_t ld_challengers_view(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS])
 {
     struct ld_challengers *c = ld_task_find(t, &ld_following);
@@ -454,11 +467,7 @@ size_t ld_challengers_view(const struct ld_tenant *t, struct ld_challenger_view 
         pthread_mutex_unlock(&c->lock);
         return n;
     }
-    pthread_mutex_lock(&c->list_lock);
-    n = c->n_shown;
-    memcpy(out, c->shown, n * sizeof *out);
-    pthread_mutex_unlock(&c->list_lock);
-    return n;
+    return ld_challengers_glance(t, out);
 }
 
 const struct ld_task_kind ld_following = {.size = sizeof(struct ld_challengers),

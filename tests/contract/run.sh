@@ -82,6 +82,13 @@ validate_30() {
         { cat "$WORK/generators/validate.log"; return 1; }
 }
 
+# The types are those of Kubernetes' own description of its kinds, and of the Prometheus operator's.
+type_manifests() {
+    install "$HERE/kubernetes" "$WORK/kubernetes" &&
+        "${PYTHON:-python3}" -B "$HERE/kubernetes/typed.py" "$ROOT/deploy/kubernetes/monitored" >"$WORK/kubernetes/manifests.ts" &&
+        (cd "$WORK/kubernetes" && node_modules/.bin/tsc --noEmit --strict --skipLibCheck --module nodenext manifests.ts)
+}
+
 # Sets server and LAPLACED_URL.
 start_server() {
     rm -rf "$WORK/data" && : >"$WORK/greeting"
@@ -119,6 +126,7 @@ check "a generated client and that of docs/API.md compile under tsc" compile_cli
 check "openapi-3.0.yaml has no faults under redocly" lint_redocly_30
 check "openapi-3.0.yaml has no faults under spectral, the schema of OpenAPI 3.0 among its rules" lint_spectral_30
 check "a client generated from openapi-3.0.yaml compiles under tsc" compile_client_30
+check "what deploy/kubernetes has, Kubernetes and the Prometheus operator know by name and type" type_manifests
 if command -v java >/dev/null; then
     check "openapi-3.0.yaml is valid for openapi-generator" validate_30
     check "openapi-generator makes a client in Java" generate java 'private Long seq' Tenant.java

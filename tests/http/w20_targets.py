@@ -26,6 +26,7 @@ def test_what_a_goal_runs_is_installed_first(goal):
     needed = {"--test"} if re.search(r"python3 (?!-B tools/pages/)|(?<![.\w])sh tests/", commands) else set()
     needed |= {"--pages"} if pages else set()
     needed |= {"--package"} if "tools/deb.sh" in commands else set()
+    needed |= {"--image"} if "tools/image.sh" in commands else set()
     needed |= {"--lint"} if "cppcheck" in commands else set()
     needed |= {"--paper"} if "paperbench --out" in commands else set()
     needed |= {"--build"} if "tools/run.sh" in commands or "tools/tour.sh" in commands else set()
