@@ -24,6 +24,16 @@ void ld_in_range(struct ld_in *in, const struct ld_value *v, const struct ld_rul
     }
 }
 
+void ld_text_range(struct ld_text *t, double low, double high)
+{
+    ld_text_lit(t, "[");
+    ld_text_item(t);
+    ld_text_number(t, low);
+    ld_text_item(t);
+    ld_text_number(t, high);
+    ld_text_lit(t, "]");
+}
+
 static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     struct ld_experiment_settings *out = arg;
@@ -56,17 +66,6 @@ void ld_in_experiment(struct ld_in *in, const struct ld_value *v, struct ld_expe
     out->is_on = ld_in_members(in, v, &ld_experiment_rules, read_member, out);
 }
 
-void ld_text_put_range(struct ld_text *t, double low, double high)
-{
-    ld_text_key(t, "range");
-    ld_text_lit(t, "[");
-    ld_text_item(t);
-    ld_text_number(t, low);
-    ld_text_item(t);
-    ld_text_number(t, high);
-    ld_text_lit(t, "]");
-}
-
 void ld_text_experiment_settings(struct ld_text *t, const struct ld_experiment_settings *e)
 {
     ld_text_lit(t, "{");
@@ -78,6 +77,7 @@ void ld_text_experiment_settings(struct ld_text *t, const struct ld_experiment_s
     ld_text_put_number(t, "difference", e->difference);
     ld_text_put_number(t, "level", e->level);
     ld_text_put_number(t, "traffic_level", e->traffic_level);
-    ld_text_put_range(t, e->low, e->high);
+    ld_text_key(t, "range");
+    ld_text_range(t, e->low, e->high);
     ld_text_lit(t, "}");
 }

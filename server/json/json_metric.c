@@ -82,7 +82,8 @@ void ld_text_metrics(struct ld_text *t, const struct ld_settings *s)
         ld_text_put_string(t, "name", m->name);
         ld_text_put_string(t, "role", kb_word(&ld_metric_role_words, (int)m->role));
         ld_text_put_number(t, "weight", m->weight);
-        ld_text_put_range(t, m->low, m->high);
+        ld_text_key(t, "range");
+        ld_text_range(t, m->low, m->high);
         ld_text_put_string(t, "aggregation", kb_word(&kb_aggregation_words, (int)m->aggregation));
         ld_text_put_number(t, "default", m->missing);
         ld_text_put_number(t, "harm", m->harm);

@@ -287,7 +287,8 @@ static void put_metric(struct ld_text *t, const struct ld_experiment_view *v, co
     ld_text_lit(t, "{");
     ld_text_put_string(t, "metric", m->settings.name);
     ld_text_put_string(t, "role", kb_word(&ld_metric_role_words, (int)m->settings.role));
-    ld_text_put_range(t, m->settings.low, m->settings.high);
+    ld_text_key(t, "range");
+    ld_text_range(t, m->settings.low, m->settings.high);
     ld_text_put_known(t, "harm", m->settings.role == LD_GUARDRAIL ? m->settings.harm : (double)NAN);
     ld_text_put_count(t, "clipped", m->n_clipped);
     put_metric_arms(t, v, m);

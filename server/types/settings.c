@@ -59,6 +59,11 @@ bool ld_metric_is_same(const struct ld_metric_settings *a, const struct ld_metri
            a->level == b->level;
 }
 
+bool ld_settings_log_odds(const struct ld_settings *s)
+{
+    return s->experiment.is_on || s->guardrail.baseline[0] != '\0';
+}
+
 bool ld_experiment_is_same(const struct ld_experiment_settings *a, const struct ld_experiment_settings *b)
 {
     if (!a->is_on || !b->is_on)
