@@ -128,7 +128,7 @@ class Converter:
         node = self.merged(node)
         unknown = {k for k in node if not k.startswith("x-")} - KEPT - DROPPED - CONVERTED
         assert not unknown, f"tools/openapi30.py does not know {unknown}"
-        out = {k: v for k, v in node.items() if k in KEPT}
+        out = {k: v for k, v in node.items() if k in KEPT and (k, v) != ("default", None)}  # a parser of generators takes null for no array
         typed(node, out)
         if "$ref" in node:
             out["allOf"] = [{"$ref": node["$ref"]}]

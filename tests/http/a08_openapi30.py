@@ -211,6 +211,7 @@ KNOWN = {"Thing": {"type": "object", "description": "t", "properties": {"a": {"t
 
 
 @pytest.mark.parametrize("given, wanted", [
+    ({"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}], "default": None}, {"type": "array", "items": {"type": "string"}, "nullable": True}),
     ({"type": ["string", "null"], "enum": ["a", None]}, {"enum": ["a", None], "nullable": True, "type": "string"}),
     ({"oneOf": [{"type": "integer", "maximum": 9}, {"type": "null"}]}, {"maximum": 9, "nullable": True, "type": "integer", "format": "int64"}),
     ({"oneOf": [THING, {"type": "null"}], "description": "d"}, {"type": "object", "nullable": True, "allOf": [THING], "description": "d"}),
