@@ -25,7 +25,7 @@ FROM debian:bookworm-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends libmicrohttpd12 libjansson4 libopenblas0-pthread liblapacke liblbfgs0 \
     libsqlite3-0 libuv1 libsodium23 libgnutls30 libcurl4 zlib1g libzstd1 libstdc++6 \
- && rm -rf /var/lib/apt/lists/* \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log \
  && groupadd --gid 10001 laplaced \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin laplaced \
  && install -d -o laplaced -g laplaced -m 0750 /data
@@ -37,5 +37,5 @@ USER laplaced
 VOLUME /data
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["laplacectl", "ready"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["laplacectl", "--timeout", "2", "ready"]
 ENTRYPOINT ["laplaced"]

@@ -147,7 +147,7 @@ wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
     $(call wants,--test,test test-% layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
-    $(call wants,--package,deb test-package test-deb) $(call wants,--pages,pages install) \
+    $(call wants,--package,deb test-package test-deb) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
     $(call wants,--proxies,test-proxies) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
@@ -157,7 +157,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run tour paper test test-proxies test-room test-unit test-property coverage peeking test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker pages install deb test-package test-deb clean help
+.PHONY: setup run tour paper test test-proxies test-room test-unit test-property coverage peeking test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb test-package test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -325,6 +325,10 @@ install: programs pages ## install below PREFIX (/usr/local) and SYSCONFDIR (/et
 	sed -e 's|/usr/local/bin|$(PREFIX)/bin|' -e 's|/etc/laplaced|$(SYSCONFDIR)/laplaced|' deploy/laplaced.service > $(DESTDIR)$(UNITDIR)/laplaced.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/laplaced.service
 	test -e $(DESTDIR)$(SYSCONFDIR)/laplaced/laplaced.conf || install -D -m 644 deploy/laplaced.conf $(DESTDIR)$(SYSCONFDIR)/laplaced/laplaced.conf
+image: ## the image of the Dockerfile by buildah, without a daemon or a registry; as root: build/image/laplaced.tar.gz and its list of packages
+	sh tools/image.sh $(BUILD)/image
+test-image: image ## minutes, as root: the image run by podman - its user, its root, its volume, its health check, and a stop under load
+	LAPLACED_IMAGE=$(abspath $(BUILD))/image sh tests/run.sh $(OUT) image
 deb: ## the Debian package, in build/deb
 	sh tools/deb.sh $(BUILD)/deb
 test-package: deb ## the Debian package: lintian, and what is in it

@@ -4,6 +4,7 @@
 #
 #   sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http]
 #   sh tests/run.sh OUT package                          the Debian package that `make deb` has left; package-deep: in a chroot, built twice
+#   sh tests/run.sh OUT image                            the image that `make image` has left
 #   sh tests/run.sh OUT room graph|server/base|...      OUT: a build folder such as build/release
 #
 # C programs report by libcheck's summary line, the HTTP suite by its JUnit file; a program that ends without a
@@ -127,9 +128,9 @@ run_http() {
 case $PART in
 all) parts='unit property server tools paper fuzz http' ;;
 c) parts='unit property server tools paper fuzz' ;;
-unit | property | server | tools | paper | fuzz | http | room | package | package-deep) parts=$PART ;;
+unit | property | server | tools | paper | fuzz | http | room | package | package-deep | image) parts=$PART ;;
 *)
-    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http|package|package-deep], or OUT room NAME" >&2
+    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http|package|package-deep|image], or OUT room NAME" >&2
     exit 2
     ;;
 esac
@@ -138,6 +139,7 @@ for part in $parts; do
     http) run_http ;;
     room) run_room "${3:-}" ;;
     package) seen='' run_pytest "$ROOT/tests/packaging/a00_package.py" ;;
+    image) seen='' run_pytest -s "$ROOT/tests/packaging/c00_image.py" ;;
     package-deep) seen='' run_pytest -s "$ROOT/tests/packaging/b00_chroot.py" "$ROOT/tests/packaging/b10_reproducible.py" ;;
     *) run_c_part "tests/$part" ;;
     esac

@@ -18,6 +18,7 @@ if [ "$slim" = --slim ]; then
     set -- --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright'
 fi
-mmdebstrap --quiet --variant=minbase --format=tar "$@" bookworm "$file" "$file.list" >&2
+# With /usr merged from the beginning, as the images have it: else a package comes that would merge it, and perl with that.
+mmdebstrap --quiet --variant=minbase --format=tar --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --include=usr-is-merged "$@" bookworm "$file" "$file.list" >&2
 rm "$file.list"
 mv "$file" "$to"

@@ -22,7 +22,7 @@ cp -R "$tree/deploy/debian" "$tree/debian"
 cat >"$tree/debian/changelog" <<END
 laplaced ($version) unstable; urgency=medium
 
-  * Built from its source; CHANGELOG.md tells what has changed.
+  * Built from its source; CHANGES.md tells what has changed.
 
  -- $(sed -n 's/^Maintainer: //p' "$tree/debian/control")  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")
 END

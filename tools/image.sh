@@ -3,7 +3,7 @@
 #
 #   sh tools/image.sh FOLDER [BASE.tar]
 #
-# Leaves in FOLDER laplaced.tar.gz, for `docker load` and `podman load`, and laplaced.packages, the Debian packages in it with their
+# Leaves in FOLDER laplaced.tar.gz, for `zcat laplaced.tar.gz | docker load` (or podman's), and laplaced.packages, the Debian packages in it with their
 # versions; prints the size of what is sent. The image is also in the store FOLDER/store. BASE.tar: by tools/base.sh --slim. As root.
 set -eu
 [ $# -ge 1 ] || { echo "usage: sh tools/image.sh FOLDER [BASE.tar]" >&2; exit 2; }
@@ -24,12 +24,13 @@ if ! store inspect --type image localhost/debian:bookworm-slim >/dev/null 2>&1; 
     store config --cmd bash "$from"
     store commit --quiet --rm "$from" localhost/debian:bookworm-slim >/dev/null
 fi
-store bud --quiet --format docker --isolation chroot --network host --pull-never --timestamp "$time" -t localhost/laplaced:latest "$root" >"$out/build.log" 2>&1 || {
+store bud --quiet --layers --format docker --isolation chroot --network host --pull-never --timestamp "$time" -t localhost/laplaced:latest "$root" >"$out/build.log" 2>&1 || {
     tail -n 40 "$out/build.log" >&2
     exit 1
 }
 store tag localhost/laplaced:latest "localhost/laplaced:$version"
 from=$(store from --pull-never localhost/laplaced:latest)
+# shellcheck disable=SC2016 # dpkg's own variables
 store run --isolation chroot "$from" -- dpkg-query -W -f '${Package} ${Version}\n' >"$out/laplaced.packages"
 store rm "$from" >/dev/null
 rm -f "$out/laplaced.tar" "$out/laplaced.tar.gz"

@@ -51,6 +51,13 @@ bool api_console(struct ld_call *c, struct ld_reply *out);
 bool api_console_file(struct ld_call *c, struct ld_reply *out);
 bool api_favicon(struct ld_call *c, struct ld_reply *out);
 
+/* GET /events as a stream, where its client asks for one: as a handler does. */
+bool ld_watch_is_wanted(const struct ld_call *c);
+bool ld_watch_begin(struct ld_call *c, struct ld_reply *out);
+
+/* What an overview shows of a tenant besides its counts, for free(); NULL: no memory. */
+struct ld_overview *ld_overview_of(struct ld_tenant *t);
+
 /* Whether its experiment has found that the traffic does not match; false also while its book is behind. */
 bool ld_traffic_is_void(struct ld_tenant *t);
 

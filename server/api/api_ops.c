@@ -109,6 +109,8 @@ bool api_events(struct ld_call *c, struct ld_reply *out)
 {
     struct events e = {.request = c->request};
     struct ld_page page = {.after = 0};
+    if (ld_watch_is_wanted(c))
+        return ld_watch_begin(c, out);
     if (!find_page(c, &page, out->problem) || !ld_charge(c, ld_price_lines(page.limit), out->problem))
         return true;
     ld_answer_init(&e.answer, c->request);

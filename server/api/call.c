@@ -306,6 +306,17 @@ bool ld_access_identify(struct ld_call *c, struct ld_problem *p)
     return is_known;
 }
 
+bool ld_access_holds(struct ld_server *s, const char *authorization, const char *tenant, unsigned role)
+{
+    const char *token = ld_auth_token(authorization);
+    struct ld_caller caller = {0};
+    if (ld_auth_allows(s->auth, authorization) || !ld_access_wants_keys(s))
+        return true;
+    return ld_keys_allow(s->keys, token != NULL ? token : "", s->world.now_ms(), &caller) &&
+           (caller.roles == LD_ALL_ROLES || (caller.roles & role) != 0) &&
+           (caller.tenant[0] == '\0' || strcmp(tenant, caller.tenant) == 0);
+}
+
 /* Names the roles that would do, so that whoever made the key knows what to add. */
 static void refuse_role(const struct ld_route *route, struct ld_problem *p)
 {

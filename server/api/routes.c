@@ -95,6 +95,7 @@ const struct ld_query ld_queries[] = {
     {"GET",   "/route/{t}",           "attributes", 0, 0,       0},
     {"GET",   "/route/{t}",           "decision",   0, 0,       0},
     {"GET",   "/route/{t}",           "fallback",   0, 0,       0},
+    {"GET",   "/tenants",             "stats",    0,   1,         0},
     {"GET",   "/tenants/{t}/graph/near", "user",  0, 0,       0},
     {"GET",   "/tenants/{t}/graph/near", "hops",  0, 8,       2},
     {"GET",   "/tenants/{t}/graph/near", "limit", 1, 1000,    300},

@@ -36,6 +36,13 @@ struct ld_replays {
     struct ld_replay_job *first;
 };
 
+/* Streams of events (api_watch.c). */
+struct ld_watches {
+    pthread_mutex_t lock;
+    struct ld_watch *first;
+    atomic_bool is_pumping;
+};
+
 /* Whether the server lives, moves and may be sent traffic (health.c). Times are monotonic, in microseconds; 0 where a
  * moment has none. */
 struct ld_health {
@@ -59,6 +66,7 @@ struct ld_server {
     struct ld_spool *spool;
     struct ld_http *http;
     struct ld_replays replays;
+    struct ld_watches watches;
     struct ld_health health;
     char origins[512];                            /* --cors-origin; set before requests are served */
     bool has_console;                             /* --console; likewise */
@@ -73,6 +81,16 @@ void ld_server_completed(void *arg, const struct ld_request *r, const struct ld_
 
 /* api_replay.c. Those that are at work end soon, and later ones at once. */
 void ld_replays_cancel(struct ld_server *s);
+
+/* api_watch.c. On the loop, every turn: streams get what is new. Those of a tenant that is removed end soon, and all do
+ * when the server drains; what is left when HTTP has stopped goes with the last call. */
+void ld_watches_tick(struct ld_server *s);
+void ld_watches_forget_tenant(struct ld_server *s, const char *name);
+void ld_watches_close(struct ld_server *s);
+
+/* call.c. Whether whoever showed this Authorization header (may be NULL) may still do what asks for the role, with that
+ * tenant. */
+bool ld_access_holds(struct ld_server *s, const char *authorization, const char *tenant, unsigned role);
 
 /* Whether requests must show a key. Once they must, they must as long as the process lives. */
 bool ld_access_wants_keys(struct ld_server *s);

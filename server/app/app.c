@@ -43,11 +43,12 @@ static void flush_keys(void *arg)
     (void)ld_keys_flush(arg);
 }
 
-/* A removed tenant's keys go before its name can be used again. */
+/* A removed tenant's keys and streams go before its name can be used again. */
 static void forget_keys(void *arg, const char *name)
 {
     struct ld_app *app = arg;
     ld_keys_forget_tenant(app->server.keys, name);
+    ld_watches_forget_tenant(&app->server, name);
 }
 
 /* --- a turn of the loop --------------------------------------------------------------------------------- */
@@ -168,6 +169,7 @@ static void tick(void *arg, int64_t now_ms)
     feed_watchdog(app);
     if (app->server.http == NULL)
         return;
+    ld_watches_tick(&app->server);
     ld_http_sweep(app->server.http);
     if (atomic_load(&app->server.is_draining))
         watch_drain(app);
@@ -407,6 +409,7 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
         return 1;
     }
     pthread_mutex_init(&app->server.replays.lock, NULL);
+    pthread_mutex_init(&app->server.watches.lock, NULL);
     app->options = *options;
     app->argc = argc;
     app->argv = argv;
@@ -421,6 +424,7 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
     if (app->server.sched != NULL)
         ld_sched_run(app->server.sched);
     ld_http_stop(app->server.http);
+    ld_watches_close(&app->server);
     save_tenants(app);
     ld_keys_close(app->server.keys);
     ld_spool_close(app->server.spool);
@@ -431,6 +435,7 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
     ld_tls_close(app->tls);
     ld_auth_close(app->server.auth);
     ld_notify_close(&app->notify);
+    pthread_mutex_destroy(&app->server.watches.lock);
     pthread_mutex_destroy(&app->server.replays.lock);
     const int status = app->status;
     free(app);

@@ -23,7 +23,7 @@ struct ld_histogram {
     _Atomic uint64_t sum, max;
 };
 
-#define LD_MAX_ROUTES 64 /* the last row counts requests without a route */
+#define LD_MAX_ROUTES 96 /* the last row counts requests without a route */
 /* Why a request was turned away before its work was begun. */
 enum ld_limited {
     LD_LIMITED_RATE,        /* the tenant's bucket is empty */

@@ -27,7 +27,7 @@ static const char *const verdicts[] = {
 
 /* --- words ------------------------------------------------------------------------------------------------- */
 
-#define ROOM (KB_ID_MAX_BYTES + 128u)
+#define ROOM LD_SENTENCE_BYTES
 
 /* x > 0 to three digits, towards 0: what is at least x is at least that. */
 static double cut(double x)
@@ -137,13 +137,20 @@ static void put_stop(struct ld_text *t, const char *name, const struct ld_experi
     ld_text_lit(t, "}");
 }
 
-/* The members of a comparison; a verdict that stays is told by the interval of its look. */
-static void put_difference(struct ld_text *t, const char *name, const struct ld_experiment_difference *v, double d)
+/* A verdict that stays is told by the interval of its look. */
+static void say_difference(char *out, const char *name, const struct ld_experiment_difference *v, double d)
 {
     const bool is_kept = v->stop.verdict != KB_GO_ON && v->verdict != KB_VOID;
+
+    say(out, name, v->verdict, is_kept ? v->stop.low : v->low, is_kept ? v->stop.high : v->high, d);
+}
+
+/* The members of a comparison. */
+static void put_difference(struct ld_text *t, const char *name, const struct ld_experiment_difference *v, double d)
+{
     char text[ROOM];
 
-    say(text, name, v->verdict, is_kept ? v->stop.low : v->low, is_kept ? v->stop.high : v->high, d);
+    say_difference(text, name, v, d);
     ld_text_put_count(t, "decisions", v->n);
     ld_text_put_known(t, "estimate", v->estimate);
     ld_text_put_number(t, "low", v->low);
@@ -229,6 +236,27 @@ static void put_running(struct ld_text *t, const struct ld_experiment_view *v)
                              "or an epsilon of 0.3."
                            : NULL);
     ld_text_lit(t, "}");
+}
+
+void ld_say_experiment(const struct ld_experiment_view *v, char out[LD_SENTENCE_BYTES])
+{
+    size_t best = v->baseline, first = v->baseline, n_over = 0;
+
+    for (size_t i = 0; i < v->n_arms; i++) {
+        const struct ld_experiment_difference *d = &v->difference[i];
+        if (i == v->baseline)
+            continue;
+        n_over += d->verdict != KB_GO_ON;
+        if (first == v->baseline)
+            first = i;
+        if (d->verdict == KB_BETTER && (best == v->baseline || d->estimate > v->difference[best].estimate))
+            best = i;
+    }
+    if (v->is_void || (best == v->baseline && n_over + 1 < v->n_arms))
+        say(out, "", v->is_void ? KB_VOID : KB_GO_ON, 0, 0, 0);
+    else
+        say_difference(out, v->arm[best != v->baseline ? best : first].id,
+                       &v->difference[best != v->baseline ? best : first], v->settings.difference);
 }
 
 char *ld_encode_experiment(const struct ld_experiment_view *v, size_t *n)

@@ -172,6 +172,11 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
     case LD_EXPERIMENT:
         ld_in_experiment(in, v, at);
         break;
+    case LD_RANGE_OR_NULL:
+        *flag = !ld_is(v, LD_V_NULL);
+        if (*flag)
+            ld_in_range(in, v, rule, at, (double *)at + 1);
+        break;
     case LD_WEIGHTS:
         ld_in_split(in, v, rule, at);
         break;
@@ -352,6 +357,8 @@ static enum kb_err check_retention(const struct ld_settings *settings, struct kb
 static enum kb_err check_guardrail(struct ld_settings *settings, struct kb_errmsg *msg)
 {
     const char *name = settings->guardrail.baseline;
+    if (settings->guardrail.has_range && !(settings->guardrail.low < settings->guardrail.high))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/guardrail/range", "expected [low, high] with low below high");
     if (name[0] == '\0' || ld_settings_challenger(settings, name) != NULL)
         return KB_OK;
     return kb_fail(KB_EUNSUPPORTED, msg, "/guardrail/baseline", "there is no challenger of that name");

@@ -210,7 +210,8 @@ const struct ld_rules ld_guardrail_rules = {(const struct ld_rule[]){
     {.key = "baseline"},
     {.key = "level", .lo = 0.5, .hi = 1, .is_hi_open = true},
     {.key = "min_decisions", .lo = 100, .hi = 1000000000},
-}, 3};
+    {.key = "range", .lo = 2, .hi = 2},
+}, 4};
 
 const struct ld_rules ld_experiment_rules = {(const struct ld_rule[]){
     {.key = "baseline", .lo = 1, .hi = 256},

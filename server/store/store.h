@@ -131,6 +131,9 @@ int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const stru
 /* Last seq (0 when empty), and the seq of the last dictionary reset (0 when none). */
 int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset);
 
+/* When the last event was recorded; -1 when there is none. O(log n). */
+int ld_store_last_at(struct ld_store *s, int64_t *at_ms);
+
 /* One moment of the log, for as long as it takes to copy it (store_copy.c): commits go on beside it, but the
  * write-ahead log cannot be cut meanwhile. *seq: its last event. */
 struct ld_store_view;

@@ -46,6 +46,7 @@ static const char *const statements[LD_N_QUERIES] = {
     [LD_QUERY_TIP] = LD_LAST_SEQ
     ","
     " coalesce((SELECT max(seq) FROM events WHERE reset = 1 AND seq >= (SELECT kept FROM log_start)), 0)",
+    [LD_QUERY_LAST_AT] = "SELECT at FROM " LD_LOG " ORDER BY seq DESC LIMIT 1",
     [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
     [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer, user FROM " LD_LOG " WHERE decision = ?1 ORDER BY seq",
     [LD_QUERY_OBSERVATION] = "SELECT user = ?2 AND arm = ?3 AND reward = ?4 FROM events"
@@ -213,6 +214,18 @@ int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset)
     }
     end(s, &q);
     return rc == SQLITE_ROW ? LD_STORE_OK : ld_sql_status(rc);
+}
+
+int ld_store_last_at(struct ld_store *s, int64_t *at_ms)
+{
+    struct query q;
+    int status = begin(s, LD_QUERY_LAST_AT, &q);
+    if (status != LD_STORE_OK)
+        return status;
+    int rc = sqlite3_step(q.stmt);
+    *at_ms = rc == SQLITE_ROW ? sqlite3_column_int64(q.stmt, 0) : -1;
+    end(s, &q);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? LD_STORE_OK : ld_sql_status(rc);
 }
 
 /* --- a decision -------------------------------------------------------------------------------------- */

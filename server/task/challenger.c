@@ -334,7 +334,8 @@ static void keep_guard(struct ld_challengers *c)
     for (size_t i = 0; i < c->n; i++) {
         const struct ld_score *s = &c->follower[i]->scores.told;
 
-        if (s->is_proved && s->version != atomic_load(&c->fired) && !atomic_load(&c->task.t->is_halting))
+        if (s->guard.verdict == LD_GUARD_BETTER && s->version != atomic_load(&c->fired) &&
+            !atomic_load(&c->task.t->is_halting))
             fire(c, c->follower[i]);
     }
 }
@@ -435,6 +436,19 @@ static bool lock_a_while(pthread_mutex_t *lock)
     return pthread_mutex_timedlock(lock, &until) == 0;
 }
 
+size_t ld_challengers_glance(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS])
+{
+    struct ld_challengers *c = ld_task_find(t, &ld_following);
+
+    if (c == NULL)
+        return 0;
+    pthread_mutex_lock(&c->list_lock);
+    const size_t n = c->n_shown;
+    memcpy(out, c->shown, n * sizeof *out);
+    pthread_mutex_unlock(&c->list_lock);
+    return n;
+}
+
 size_t ld_challengers_view(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS])
 {
     struct ld_challengers *c = ld_task_find(t, &ld_following);
@@ -454,11 +468,7 @@ size_t ld_challengers_view(const struct ld_tenant *t, struct ld_challenger_view 
         pthread_mutex_unlock(&c->lock);
         return n;
     }
-    pthread_mutex_lock(&c->list_lock);
-    n = c->n_shown;
-    memcpy(out, c->shown, n * sizeof *out);
-    pthread_mutex_unlock(&c->list_lock);
-    return n;
+    return ld_challengers_glance(t, out);
 }
 
 const struct ld_task_kind ld_following = {.size = sizeof(struct ld_challengers),

@@ -38,4 +38,7 @@ size_t ld_challengers_bytes(const struct ld_tenant *t);
  * take a pass over each model. */
 size_t ld_challengers_view(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);
 
+/* The same as the job has left them, without digests: for who must not wait for it. O(1). */
+size_t ld_challengers_glance(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);
+
 #endif

@@ -21,6 +21,9 @@ static bool same_challengers(const struct ld_settings *a, const struct ld_settin
     return a->is_logging_candidates == b->is_logging_candidates &&
            strcmp(a->guardrail.baseline, b->guardrail.baseline) == 0 && a->guardrail.level == b->guardrail.level &&
            a->guardrail.min_decisions == b->guardrail.min_decisions &&
+           a->guardrail.has_range == b->guardrail.has_range &&
+           (!a->guardrail.has_range ||
+            (a->guardrail.low == b->guardrail.low && a->guardrail.high == b->guardrail.high)) &&
            strcmp(a->promotion.challenger, b->promotion.challenger) == 0 && a->promotion.reason == b->promotion.reason;
 }
 

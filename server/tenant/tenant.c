@@ -385,6 +385,11 @@ struct ld_store *ld_tenant_store(struct ld_tenant *t)
     return t->store;
 }
 
+uint64_t ld_tenant_tip(const struct ld_tenant *t)
+{
+    return atomic_load(&t->tip);
+}
+
 struct ld_books *ld_tenant_books(struct ld_tenant *t)
 {
     return &t->books;

@@ -165,6 +165,8 @@ uint32_t ld_tenant_arms_epoch(const struct ld_tenant *t);
 struct ld_store *ld_tenant_store(struct ld_tenant *t);
 /* For who reads one (books.h), which has a lock of its own. */
 struct ld_books *ld_tenant_books(struct ld_tenant *t);
+/* The last event that is applied. No lock. */
+uint64_t ld_tenant_tip(const struct ld_tenant *t);
 /* How long its log is, and its files. No lock. */
 void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out);
 

@@ -120,6 +120,16 @@ struct ld_tenant *ld_tenants_find_open(struct ld_tenants *r, const char *name)
     return t;
 }
 
+uint64_t ld_tenants_tip(struct ld_tenants *r, const char *name)
+{
+    pthread_rwlock_rdlock(&r->lock);
+    const struct ld_member *member = ld_member_find(r, name);
+    const bool is_open = member != NULL && member->state == LD_TENANT_OPEN;
+    const uint64_t tip = is_open ? ld_tenant_tip(member->tenant) : member != NULL ? atomic_load(&member->tip) : 0;
+    pthread_rwlock_unlock(&r->lock);
+    return tip;
+}
+
 bool ld_tenants_has(struct ld_tenants *r, const char *name)
 {
     pthread_rwlock_rdlock(&r->lock);

@@ -107,6 +107,10 @@ bool ld_tenants_list(struct ld_tenants *r, const char *only,
                                 const char *why),
                      void *arg);
 
+/* The last event of a tenant, as far as that is known without opening it: 0 of one that was never open, or that is not
+ * there. */
+uint64_t ld_tenants_tip(struct ld_tenants *r, const char *name);
+
 /* How many tenants are in each state, and the bytes of those in memory. */
 struct ld_tenants_counts {
     size_t n[LD_N_TENANT_STATES], bytes;

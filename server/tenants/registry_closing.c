@@ -68,6 +68,7 @@ static void close_one(struct ld_tenants *r, struct ld_member *member, struct ld_
     ld_log(LD_LOG_DEBUG, "tenant %s is closed to make room", member->name);
     atomic_fetch_add_explicit(&r->world->metrics->evictions, 1, memory_order_relaxed);
     ld_tenant_checkpoint(t);
+    atomic_store(&member->tip, ld_tenant_tip(t));
     member->bucket_state = ld_bucket_state(ld_tenant_bucket(t));
     ld_tenant_release(t);
     ld_member_settle_closed(r, member);

@@ -38,6 +38,7 @@ struct ld_member {
     bool has_rate;                       /* an operator has set one */
     struct ld_rate rate;
     int64_t bucket_state;     /* not in memory: what its requests had taken (limit.h) */
+    _Atomic uint64_t tip;     /* likewise: the last event, when it was closed; 0: it was not open yet */
     _Atomic uint64_t used_at; /* the registry's tick of the last use */
     /* FAILED: */
     int failure;      /* LD_STORE_* */

@@ -23,6 +23,11 @@ bool ld_settings_log_candidates(const struct ld_settings *s)
     return s->is_logging_candidates || s->n_challengers > 0;
 }
 
+bool ld_settings_log_odds(const struct ld_settings *s)
+{
+    return s->experiment.is_on || s->guardrail.baseline[0] != '\0';
+}
+
 bool ld_experiment_is_same(const struct ld_experiment_settings *a, const struct ld_experiment_settings *b)
 {
     if (!a->is_on || !b->is_on)

@@ -49,6 +49,8 @@ struct ld_settings {
         char baseline[LD_CHALLENGER_NAME_BYTES]; /* a challenger's name, or "": no guardrail */
         double level;
         size_t min_decisions;
+        bool has_range; /* of rewards; else that of the experiment, or 0 to 1, and what lies beyond proves nothing */
+        double low, high;
     } guardrail;
     struct {
         char challenger[LD_CHALLENGER_NAME_BYTES]; /* that was promoted last; "": none */
@@ -62,6 +64,7 @@ void ld_settings_init(struct ld_settings *s);
 struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, const char *name);
 /* Whether decisions tell what they were made among. */
 bool ld_settings_log_candidates(const struct ld_settings *s);
+bool ld_settings_log_odds(const struct ld_settings *s); /* and with what propensity each of them */
 
 bool ld_experiment_is_same(const struct ld_experiment_settings *a, const struct ld_experiment_settings *b);
 

@@ -10,6 +10,8 @@
 #include "base/problem.h"
 #include "model/engine_background.h"
 #include "model/engine_read.h"
+#include "base/ids.h"
+#include "base/snips.h"
 #include "types/settings.h"
 
 #define LD_DUPLICATE 208 /* already reported: inside the program only, clients see a member that says so */
@@ -37,6 +39,20 @@ struct ld_graph_view {
     const char *stage;
     double progress;
 };
+/* What an overview shows of a tenant besides its counts. */
+struct ld_overview {
+    uint64_t unknown; /* rewards that found no decision, since it was opened */
+    int64_t last_ms;  /* when its last event was recorded; -1: not known */
+    bool has_experiment, is_void;
+    char sentence[KB_ID_MAX_BYTES + 128u]; /* has_experiment: what it says */
+    size_t n_challengers;
+    struct ld_challenger_glance {
+        char name[LD_CHALLENGER_NAME_BYTES];
+        uint64_t seq; /* last event that it has read */
+        bool is_stopped, is_proved;
+        struct kb_estimate difference; /* to what is in force */
+    } challenger[LD_MAX_CHALLENGERS];
+};
 struct ld_tenant_view {
     const char *name;
     const char *state, *detail;         /* in a list: whether it is in memory, and why it cannot be ("": it can) */
@@ -44,8 +60,9 @@ struct ld_tenant_view {
     const struct ld_settings *settings; /* NULL, in a list: not in memory */
     const struct kb_spec *in_force;
     const struct kb_engine_counts *counts;
-    bool is_rebuilding;          /* in this very turn of the writer */
-    struct kb_build_state build; /* or beside it */
+    const struct ld_overview *overview; /* in a list; NULL: not asked for */
+    bool is_rebuilding;                 /* in this very turn of the writer */
+    struct kb_build_state build;        /* or beside it */
     struct ld_graph_view graph;
     struct ld_log_view log;
 };

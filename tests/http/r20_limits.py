@@ -34,7 +34,7 @@ TOO_MUCH = [
     ("GET", "/tenants/t/stats?window_s=31536001", None, None, 400, "window_s", 31536000),
 ]
 # Those that other files bring about: rates, queues, reload, keys.
-ELSEWHERE = {"rate", "queue", "queue_bytes", "pending", "opening", "work", "transfers", "body_memory", "keys", "arms"}
+ELSEWHERE = {"rate", "queue", "queue_bytes", "pending", "opening", "work", "transfers", "body_memory", "keys", "arms", "streams"}
 
 
 @pytest.fixture

@@ -260,7 +260,7 @@ def test_with_keys_readiness_names_no_tenant(boot, tmp_path):
 
 
 def test_the_image_asks_by_its_own_client():
-    assert re.search(r'HEALTHCHECK.*CMD \["laplacectl", "ready"\]', (ROOT / "Dockerfile").read_text())
+    assert re.search(r'HEALTHCHECK.*CMD \["laplacectl", "--timeout", "2", "ready"\]', (ROOT / "Dockerfile").read_text())
 
 
 def manifests():

@@ -24,6 +24,7 @@ def test_the_version_is_the_programs(tree):
     control = (tree / "DEBIAN/control").read_text()
     assert f"\nVersion: {version}\n" in control and f"laplaced {version}" in run(tree / "usr/bin/laplaced", "--version")
     assert gzip.open(tree / "usr/share/doc/laplaced/changelog.gz", "rt").readline().startswith(f"laplaced ({version}) ")
+    assert gzip.open(tree / "usr/share/doc/laplaced/CHANGES.md.gz", "rt").readline() == "# Changelog\n"
 
 
 def test_the_configuration_is_the_administrators(tree):
