@@ -1,4 +1,4 @@
-/* A tenant's file, evaluations (schema/0007_evaluations.sql). What is written is the writer's; anybody reads. */
+/* A tenant's file, evaluations (schema/0008_evaluations.sql). What is written is the writer's; anybody reads. */
 #ifndef LD_STORE_EVALUATIONS_H
 #define LD_STORE_EVALUATIONS_H
 

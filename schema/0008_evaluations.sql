@@ -1,4 +1,4 @@
--- A tenant's file, version 7: evaluations, which outlive the process (docs/REPLAY.md). They are no part of the log.
+-- A tenant's file, version 8: evaluations, which outlive the process (docs/REPLAY.md). They are no part of the log.
 --
 -- One without an end was under way; where nobody works on it any more, the process that did has ended.
 CREATE TABLE evaluations (
