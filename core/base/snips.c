@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stddef.h>
 
-#define LOOK_GROWTH 1.25
 #define N_BISECTIONS 100
 
 void kb_snips_add(struct kb_snips *s, double weight, double reward)
@@ -107,16 +106,4 @@ struct kb_estimate kb_snips_weight(const struct kb_snips *s, double level)
 double kb_snips_ess(const struct kb_snips *s)
 {
     return s->ww > 0 ? s->w * s->w / s->ww : 0;
-}
-
-uint64_t kb_look_size(uint64_t first, unsigned k)
-{
-    const double size = ceil((double)first * pow(LOOK_GROWTH, k));
-
-    return size < 0x1p63 ? (uint64_t)size : UINT64_MAX;
-}
-
-double kb_look_level(double level, unsigned k)
-{
-    return 1 - (1 - level) / ((k + 1.0) * (k + 2.0));
 }

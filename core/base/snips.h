@@ -12,9 +12,8 @@
  *
  * Variances are those of the linearised estimates (the delta method), times n / (n - 1); intervals are normal ones.
  *
- * Intervals hold for one number of decisions that was fixed before. Who looks again and again, and acts on what he
- * sees, spends one budget over all looks: look k = 0, 1, ... comes at first 1.25^k decisions and has 1 - level over
- * (k + 1)(k + 2) of it, which sums to 1 - level over all k  [LD: a spending function, by the union bound].
+ * Intervals hold for one number of decisions that was fixed before. Who looks again and again, and acts on what is
+ * seen, reads inference/sequences.h.
  *
  * Numerical notes. Sums are of rewards less the first one, so that an offset that all rewards share costs no digits.
  * A variance that rounding makes negative is 0. O(1) a decision. */
@@ -45,9 +44,5 @@ struct kb_estimate kb_snips_weight(const struct kb_snips *s, double level);
 
 /* Decisions that would tell as much if all weights were equal: (sum w)^2 / sum w^2; 0 without weight. */
 double kb_snips_ess(const struct kb_snips *s);
-
-/* Of look k: how many decisions it waits for, and the level of its intervals. */
-uint64_t kb_look_size(uint64_t first, unsigned k);
-double kb_look_level(double level, unsigned k);
 
 #endif

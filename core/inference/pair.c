@@ -63,6 +63,21 @@ static bool is_share(double x)
 /* What max(pi, 1 - pi) may be above the reach by rounding alone: both are ratios of the same kind. */
 #define ROUNDING 1e-12
 
+/* g = z (r - q), of a decision of this weight; z: less its mean. */
+static void add_score(struct kb_pair *p, double z, double weight, double reward)
+{
+    const double guess = (p->reward + 0.5) / ((double)p->n + 1);
+    const double g = z * (reward - guess), g2 = g * g;
+
+    p->weight += weight;
+    p->score += g;
+    p->square += g2;
+    p->cube += g * g2;
+    p->fourth += g2 * g2;
+    p->reward += reward;
+    p->n++;
+}
+
 bool kb_pair_add(struct kb_pair *p, double p_base, double p_arm, bool is_arm, double reward, double reach)
 {
     if (p->is_broken || !is_share(p_base) || !is_share(p_arm) || !is_share(reward)) {
@@ -76,15 +91,18 @@ bool kb_pair_add(struct kb_pair *p, double p_base, double p_arm, bool is_arm, do
         p->is_broken = true;
         return false;
     }
-    const double guess = (p->reward + 0.5) / ((double)p->n + 1);
-    const double g = (is_arm ? rest : -share) * (reward - guess), g2 = g * g;
-    p->weight += share * rest;
-    p->score += g;
-    p->square += g2;
-    p->cube += g * g2;
-    p->fourth += g2 * g2;
-    p->reward += reward;
-    p->n++;
+    add_score(p, is_arm ? rest : -share, share * rest, reward);
+    return true;
+}
+
+bool kb_pair_add_group(struct kb_pair *p, double share, double chance, double reward)
+{
+    if (p->is_broken || !is_share(share) || !(chance >= 0 && chance <= 1 + ROUNDING) || !is_share(reward)) {
+        p->is_broken = true;
+        return false;
+    }
+    if (share > 0)
+        add_score(p, fmin(chance, 1) - share, share, reward);
     return true;
 }
 

@@ -54,6 +54,14 @@ struct kb_pair {
  * within 0 and 1. reach is fixed when the experiment starts (verdict.h; 1 always holds). */
 bool kb_pair_add(struct kb_pair *p, double p_base, double p_arm, bool is_arm, double reward, double reach);
 
+/* A policy against the one that decides, of whose decisions a part may be taken for its own: whatever q and p are, an
+ * arm A drawn by p was drawn by q with the chance w = s q(A) / p(A), where s is at most p(a) / q(a) for each arm a that
+ * q may show. So z is that chance and pi the share s of the group: g = (w - s)(r - q), whose mean is s times what q
+ * earns more than p at that decision. Its weight is s. q and p are those of before the draw. Where s is 0 the decision
+ * tells nothing and is skipped. Its reach is 1. False, and is_broken: a share, chance or reward that is not within 0
+ * and 1. */
+bool kb_pair_add_group(struct kb_pair *p, double share, double chance, double reward);
+
 /* The effects that are not refuted: low to high, within [-1, 1], in units of a reward. log_inverse is
  * log(2 (K - 1) / alpha) for K - 1 differences that shall all hold at once. Without decisions and when broken it is all
  * of
@@ -71,6 +79,14 @@ double kb_pair_estimate(const struct kb_pair *p);
 /* The root x of: log sum_j w_j exp(l_j x - l_j^2 square / 2 + l_j^3 cube / 3 - k_j fourth) = log_inverse. Sums are over
  * c^2, c^3, c^4. S - delta N beyond c x refutes delta. */
 double kb_pair_bound(double square, double cube, double fourth, double log_inverse);
+
+/* --- many differences at once ------------------------------------------------------------------------------- */
+
+/* Which of n e-values are told as changes, as many as can be while at most the part alpha of them is none on the
+ * average: the k largest, for the largest k whose k-th is at least n / (alpha k) (e-BH, [WR]). E-values of the moment
+ * at which one looks, e.g. (E+(0) + E-(0)) / 2 of a pair: of the largest so far it does not hold. They may depend on
+ * each other in any way. O(n^2). How many. */
+size_t kb_find_changes(const double *log_e, size_t n, double alpha, bool *is_found);
 
 /* --- what an arm earned where it was shown --------------------------------------------------------------------- */
 

@@ -33,7 +33,7 @@ static void look_at_challengers(struct ld_tenant *t, struct ld_challenger_view *
         strcpy(c->name, views[i].settings.name);
         c->seq = views[i].seq;
         c->is_stopped = views[i].why[0] != '\0';
-        c->is_proved = views[i].scores.is_proved;
+        c->is_proved = views[i].scores.guard.verdict == LD_GUARD_BETTER;
         c->difference = kb_snips_difference(&views[i].scores.sums, LD_CHALLENGERS_LEVEL);
     }
 }

@@ -117,5 +117,5 @@ export async function decision(page) {
       { name: 'user', kind: 'id', value: (d) => d.user, cell: (d) => to(['t', page.tenant, 'decision', 'now', d.user], id(d.user)) },
       { name: 'arm', kind: 'id', value: (d) => d.arm },
       { name: 'propensity', kind: 'num', value: (d) => d.propensity },
-      { name: 'route', value: (d) => d.route ?? 'policy' }] }), 10));
+      { name: 'route', value: (d) => d.route ?? 'policy' }] }), 10, 'decided'));
 }

@@ -4,7 +4,6 @@ import { get, of, unless, request } from './api.js';
 import { table, interval } from './table.js';
 import { whisker, axis, span, spark } from './plot.js';
 import { count, num, known } from './format.js';
-import { beginnings } from './welcome.js';
 
 const SPARKS = 24; /* tenants whose course is drawn */
 const DAYS = 86400000;
@@ -38,17 +37,21 @@ async function pulse(signal) {
 
 /* --- tenants ------------------------------------------------------------------------------------------------- */
 
+const courses = {}; /* by tenant; asked for once a minute */
+
 async function load(page) {
   const { signal } = page;
-  const names = (await get('/tenants', { signal })).tenants;
-  const list = await Promise.all(names.map(async (t) => ({ ...t, stats: t.state === 'failed' ? null : await unless([404, 429, 500, 503], null, get(of(t.name, 'stats'), { signal })) })));
+  const list = (await get('/tenants?stats=1', { signal })).tenants;
+  /* Those that are not in memory have none: a few are asked for, of a long list that would open the whole disk. */
+  await Promise.all(list.filter((t) => !t.stats && t.state === 'closed').slice(0, SPARKS).map(async (t) => {
+    t.stats = await unless([404, 429, 500, 503], undefined, get(of(t.name, 'stats'), { signal }));
+  }));
   const busy = list.filter((t) => t.stats?.decisions > 0).slice(0, SPARKS);
   const from = Date.now() - 2 * DAYS;
-  const courses = {};
-  await Promise.all(busy.map(async (t) => {
+  await Promise.all(busy.filter((t) => !(courses[t.name]?.until > Date.now())).map(async (t) => {
     const means = async (step) => (await unless([404, 429, 503], null, get(`${of(t.name, 'series')}?step=${step}&from=${from}`, { signal })))?.rows.filter((r) => r.rewards > 0).map((r) => r.sum / r.rewards) ?? [];
     const hours = await means('hour');
-    courses[t.name] = hours.length < 3 ? await means('minute') : hours;
+    courses[t.name] = { means: hours.length < 3 ? await means('minute') : hours, until: Date.now() + 60000 };
   }));
   return { list, courses, pulse: await pulse(signal) };
 }
@@ -65,8 +68,8 @@ const holdout = (t) => t.stats?.routes.holdout ?? {};
 
 function draw({ list, courses, pulse: beat }) {
   const decided = list.reduce((sum, t) => sum + (t.stats?.decisions ?? 0), 0);
-  const isEmpty = decided === 0 && list.every((t) => !t.stats || t.stats.rewards === 0);
-  if (isEmpty) return h('div', {}, h('h1', {}, 'Begin'), h('p', { class: 'lead' }, 'This server has decided nothing yet. Play a town, or take one of three recipes.'));
+  const isEmpty = decided === 0 && list.every((t) => t.stats?.rewards === 0);
+  if (isEmpty) return h('div', {}, h('p', { class: 'lead' }, 'This server has decided nothing yet. Play a town, or take one of three recipes.'));
   const at = span(list.flatMap((t) => [policy(t).lower, policy(t).upper, policy(t).mean_reward, holdout(t).lower, holdout(t).upper, holdout(t).mean_reward]));
   const warned = list.filter((t) => alarms(t).length > 0 || t.state === 'failed');
   const columns = [
@@ -79,12 +82,11 @@ function draw({ list, courses, pulse: beat }) {
       holdout(t).rewards > 0 ? whisker(at, holdout(t).mean_reward, holdout(t).lower, holdout(t).upper, 'c1') : null) },
     { name: 'holdout', kind: 'num', value: (t) => holdout(t).mean_reward ?? null },
     interval('its 95 %', (t) => holdout(t).lower ?? null, (t) => holdout(t).upper ?? null),
-    { name: '2 days', kind: 'plot', value: () => null, cell: (t) => (courses[t.name]?.length > 1 ? spark(courses[t.name]) : '–') },
+    { name: '2 days', kind: 'plot', value: () => null, cell: (t) => (courses[t.name]?.means.length > 1 ? spark(courses[t.name].means) : '–') },
     { name: 'waiting', kind: 'count', value: (t) => t.stats?.pending ?? null },
     { name: 'algorithm', value: (t) => t.algorithm ?? null },
   ];
   return h('div', {},
-    h('h1', {}, 'Tenants'),
     h('p', { class: 'lead' }, h('strong', { 'data-of': 'decisions' }, count(decided)), ' decisions in ', h('strong', {}, count(list.length)), list.length === 1 ? ' tenant' : ' tenants',
       beat && known(beat.rate) ? [', now ', h('strong', {}, num(beat.rate)), ' requests a second'] : null,
       beat && known(beat.slowest) ? [', 99 % of decisions within ', h('strong', {}, Number.isFinite(beat.slowest) ? `${num(1000 * beat.slowest)} ms` : 'more than the last bucket')] : null, '.'),
@@ -94,8 +96,13 @@ function draw({ list, courses, pulse: beat }) {
 }
 
 export function overview(page) {
-  const below = beginnings(); /* made once: a town that is being played outlives the next look at the server */
-  return h('div', {}, page.live(() => load(page), (data) => {
+  /* Made once: a town that is being played outlives the next look at the server. Loaded when it is opened. */
+  const below = h('details', { class: 'welcome', id: 'begin', ontoggle: async (event) => {
+    if (event.target !== below || below.dataset.asked) return;
+    below.dataset.asked = 'true';
+    below.append(...(await import('./welcome.js')).beginnings());
+  } }, h('summary', {}, 'Play a town; three recipes'));
+  return h('div', {}, h('h1', {}, 'Tenants'), page.live(() => load(page), (data) => {
     const shown = draw(data);
     if (shown.querySelector('#tenants') === null) below.open = true;
     return shown;

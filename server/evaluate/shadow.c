@@ -198,7 +198,33 @@ static bool copy_candidates(struct ld_shadow *s, const struct kb_event *ev, stru
     return true;
 }
 
-double ld_shadow_probability(struct ld_shadow *s, const struct kb_event *decided)
+/* Of an arm in the log; both lists are in the order of the candidates, but for arms that cannot be drawn. */
+static double odds_of(const struct kb_event *decided, const char *arm, size_t *from)
+{
+    const struct kb_ev_odds *odds = decided->as.decided.odds;
+
+    for (size_t i = 0; i < decided->as.decided.n_odds; i++) {
+        const size_t at = (*from + i) % decided->as.decided.n_odds;
+        if (strcmp(odds[at].arm, arm) != 0)
+            continue;
+        *from = at + 1;
+        return odds[at].propensity;
+    }
+    return 0;
+}
+
+static double share_of(const struct kb_event *decided, const struct kb_decision *d)
+{
+    double share = decided->as.decided.n_odds > 0 ? 1 : 0;
+    size_t from = 0;
+
+    for (size_t i = 0; i < d->n && share > 0; i++)
+        if (d->propensity[i] > 0)
+            share = fmin(share, odds_of(decided, d->arm[i], &from) / d->propensity[i]);
+    return share;
+}
+
+double ld_shadow_probability(struct ld_shadow *s, const struct kb_event *decided, double *share)
 {
     struct kb_query q = {.user = decided->as.decided.user, .context = decided->as.decided.context, .n_shown = 1};
     struct kb_decision d;
@@ -207,6 +233,8 @@ double ld_shadow_probability(struct ld_shadow *s, const struct kb_event *decided
         return (double)NAN;
     if (!copy_candidates(s, decided, &q) || ld_shadow_decide(s, &q, s->scratch, &d, NULL) != KB_OK)
         return (double)NAN;
+    if (share != NULL)
+        *share = share_of(decided, &d);
     for (size_t i = 0; i < d.n; i++)
         if (strcmp(d.arm[i], decided->as.decided.slots[0].arm) == 0)
             return d.propensity[i];

@@ -53,8 +53,10 @@ enum kb_err ld_shadow_decide(struct ld_shadow *s, const struct kb_query *q, stru
 
 /* The probability with which it would have shown the arm that a decision of the log (`decided`) has shown, by what was
  * fed before: among the candidates that the line names, else the active catalogue. NaN where these are not known, or
- * the arm is none of them. */
-double ld_shadow_probability(struct ld_shadow *s, const struct kb_event *decided);
+ * the arm is none of them. *share (unless NULL) becomes the least that the propensity of an arm was of its probability
+ * here, over arms that it may show: so much of the decision may be taken for its own (inference/sequences.h). 0 where
+ * the line tells no odds. */
+double ld_shadow_probability(struct ld_shadow *s, const struct kb_event *decided, double *share);
 
 /* For its digest, counts and facts. Nothing is configured there before the first event or decision. */
 const struct kb_engine *ld_shadow_engine(const struct ld_shadow *s);

@@ -11,10 +11,9 @@ static void read_baseline(struct ld_in *in, const struct ld_value *v, const stru
         strcpy(out, id);
 }
 
-static void read_range(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule,
-                       struct ld_experiment_settings *out)
+void ld_in_range(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *low, double *high)
 {
-    double *ends[] = {&out->low, &out->high};
+    double *ends[] = {low, high};
 
     if (!ld_in_list(in, v, rule))
         return;
@@ -23,6 +22,16 @@ static void read_range(struct ld_in *in, const struct ld_value *v, const struct 
         (void)ld_in_real(in, ld_item_of(v, i), &ld_range_end_rule, ends[i]);
         ld_in_leave(in, here);
     }
+}
+
+void ld_text_range(struct ld_text *t, double low, double high)
+{
+    ld_text_lit(t, "[");
+    ld_text_item(t);
+    ld_text_number(t, low);
+    ld_text_item(t);
+    ld_text_number(t, high);
+    ld_text_lit(t, "]");
 }
 
 static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
@@ -44,7 +53,7 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
         (void)ld_in_real(in, v, rule, &out->traffic_level);
         break;
     default:
-        read_range(in, v, rule, out);
+        ld_in_range(in, v, rule, &out->low, &out->high);
         break;
     }
 }
@@ -69,10 +78,6 @@ void ld_text_experiment_settings(struct ld_text *t, const struct ld_experiment_s
     ld_text_put_number(t, "level", e->level);
     ld_text_put_number(t, "traffic_level", e->traffic_level);
     ld_text_key(t, "range");
-    ld_text_lit(t, "[");
-    ld_text_item(t);
-    ld_text_number(t, e->low);
-    ld_text_item(t);
-    ld_text_number(t, e->high);
-    ld_text_lit(t, "]}");
+    ld_text_range(t, e->low, e->high);
+    ld_text_lit(t, "}");
 }

@@ -18,21 +18,23 @@ static const struct kb_words reason_words = {reasons, LD_PROMOTED_N};
 static const struct {
     const char *pointer;
     enum ld_field_kind kind;
-    size_t offset;
+    size_t offset, flag;
 } own[] = {
-    {"/routing", LD_ROUTING, AT(spec.routing)},
-    {"/retention/events", LD_SIZE_OR_NULL, AT(keep_events)},
-    {"/retention/age_s", LD_AGE_OR_NULL, AT(keep_age_ms)},
-    {"/pending", LD_PENDING, 0},
-    {"/durability", LD_DURABILITY, AT(is_relaxed)},
-    {"/challengers", LD_CHALLENGERS, AT(challenger)},
-    {"/log_candidates", LD_FLAG, AT(is_logging_candidates)},
-    {"/guardrail/baseline", LD_NAME_OR_NULL, AT(guardrail.baseline)},
-    {"/guardrail/level", LD_NUMBER, AT(guardrail.level)},
-    {"/guardrail/min_decisions", LD_SIZE, AT(guardrail.min_decisions)},
-    {"/promotion/challenger", LD_NAME_OR_NULL, AT(promotion.challenger)},
-    {"/promotion/reason", LD_CHOICE, AT(promotion.reason)},
-    {"/experiment", LD_EXPERIMENT, AT(experiment)},
+    {"/routing", LD_ROUTING, AT(spec.routing), 0},
+    {"/retention/events", LD_SIZE_OR_NULL, AT(keep_events), 0},
+    {"/retention/age_s", LD_AGE_OR_NULL, AT(keep_age_ms), 0},
+    {"/pending", LD_PENDING, 0, 0},
+    {"/durability", LD_DURABILITY, AT(is_relaxed), 0},
+    {"/challengers", LD_CHALLENGERS, AT(challenger), 0},
+    {"/log_candidates", LD_FLAG, AT(is_logging_candidates), 0},
+    {"/guardrail/baseline", LD_NAME_OR_NULL, AT(guardrail.baseline), 0},
+    {"/guardrail/level", LD_NUMBER, AT(guardrail.level), 0},
+    {"/guardrail/min_decisions", LD_SIZE, AT(guardrail.min_decisions), 0},
+    {"/guardrail/range", LD_RANGE_OR_NULL, AT(guardrail.low), AT(guardrail.has_range)},
+    {"/promotion/challenger", LD_NAME_OR_NULL, AT(promotion.challenger), 0},
+    {"/promotion/reason", LD_CHOICE, AT(promotion.reason), 0},
+    {"/experiment", LD_EXPERIMENT, AT(experiment), 0},
+    {"/metrics", LD_METRICS, AT(spec.has_metrics), 0}, /* which follows from them */
 };
 
 static const enum ld_field_kind kinds[] = {
@@ -57,7 +59,7 @@ struct ld_field ld_field_find(const char *group, const struct ld_rule *rule)
     (void)snprintf(pointer, sizeof pointer, "%s%s/%s", group[0] != '\0' ? "/" : "", group, rule->key);
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(own[i].pointer, pointer) == 0)
-            return (struct ld_field){own[i].kind, rule, own[i].offset, 0, &reason_words, 0};
+            return (struct ld_field){own[i].kind, rule, own[i].offset, own[i].flag, &reason_words, 0};
     for (const struct kb_field *f = kb_fields; f < kb_fields + kb_n_fields; f++)
         if (strcmp(f->pointer, pointer) == 0) {
             const bool is_or_word = f->kind == KB_FIELD_REAL && rule->choices != NULL && f->learned == 0;

@@ -32,7 +32,9 @@ enum ld_field_kind {
     LD_CHALLENGERS,    /* objects by their names; read behind all others, on whose values they rest */
     LD_ROUTING,        /* an object of its own (json_routing.c) */
     LD_EXPERIMENT,     /* likewise (json_experiment.c), or null */
-    LD_WEIGHTS         /* struct kb_split: numbers by the ids of arms (json_split.c) */
+    LD_RANGE_OR_NULL,  /* two doubles, the first below the second (and the flag), or null */
+    LD_WEIGHTS,        /* struct kb_split: numbers by the ids of arms (json_split.c) */
+    LD_METRICS         /* a list of objects (json_metric.c) */
 };
 
 /* A field by the rule of the schema that judges it, and where it is in struct ld_settings. */

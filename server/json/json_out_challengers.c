@@ -39,29 +39,32 @@ void ld_put_scores(struct ld_text *t, const struct ld_score *s)
     ld_put_estimate(t, "difference", kb_snips_difference(&s->sums, LD_CHALLENGERS_LEVEL));
 }
 
-static void put_guardrail(struct ld_text *t, const struct ld_score *s)
+/* The interval holds at every look, at the guardrail's level. */
+static void put_guardrail(struct ld_text *t, const struct ld_guard *g)
 {
+    static const char *const verdicts[LD_GUARD_N] = {"go_on", "better", "worse"};
+    const double width = g->high - g->low, estimate = kb_pair_estimate(&g->pair);
+    struct kb_estimate difference = {.estimate = width * estimate};
+
     ld_text_key(t, "guardrail");
-    if (s->level <= 0) {
+    if (g->level <= 0) {
         ld_text_lit(t, "null");
         return;
     }
+    kb_pair_interval(&g->pair, 1, log(2 / (1 - g->level)), &difference.lower, &difference.upper);
+    difference.lower *= width;
+    difference.upper *= width;
     ld_text_lit(t, "{");
-    ld_text_put_count(t, "looks", s->n_looks);
-    ld_text_put_count(t, "next", kb_look_size(s->first, s->n_looks));
-    ld_text_put_bool(t, "proved", s->is_proved);
-    ld_text_key(t, "last");
-    if (s->look.n == 0) {
-        ld_text_lit(t, "null}");
-        return;
-    }
-    ld_text_lit(t, "{");
-    ld_text_put_count(t, "decisions", s->look.n);
-    ld_text_put_number(t, "level", s->look.level);
-    ld_put_estimate(t, "snips", s->look.value);
-    ld_put_estimate(t, "in_force", s->look.logged);
-    ld_put_estimate(t, "weights", s->look.weight);
-    ld_text_lit(t, "}}");
+    ld_text_put_bool(t, "proved", g->verdict == LD_GUARD_BETTER);
+    ld_text_put_string(t, "verdict", verdicts[g->verdict]);
+    ld_text_put_count(t, "decisions", g->pair.n);
+    ld_text_put_number(t, "share", g->pair.n > 0 ? g->pair.weight / (double)g->pair.n : 0);
+    ld_put_estimate(t, "difference", difference);
+    ld_text_put_number(t, "log10_better", kb_pair_log_e(&g->pair, 1, 0, true) / log(10));
+    ld_text_put_number(t, "log10_worse", kb_pair_log_e(&g->pair, 1, 0, false) / log(10));
+    ld_text_put_count(t, "clipped", g->n_clipped);
+    ld_text_put_count(t, "untold", g->n_untold);
+    ld_text_lit(t, "}");
 }
 
 /* behind: of the log's last event. */
@@ -83,7 +86,7 @@ static void put_challenger(struct ld_text *t, const struct ld_challenger_view *v
     ld_text_put_string(t, "digest", v->has_digest ? digest : NULL);
     ld_text_put_count(t, "since", v->scores.since);
     ld_put_scores(t, &v->scores);
-    put_guardrail(t, &v->scores);
+    put_guardrail(t, &v->scores.guard);
     ld_text_lit(t, "}");
 }
 

@@ -334,7 +334,8 @@ static void keep_guard(struct ld_challengers *c)
     for (size_t i = 0; i < c->n; i++) {
         const struct ld_score *s = &c->follower[i]->scores.told;
 
-        if (s->is_proved && s->version != atomic_load(&c->fired) && !atomic_load(&c->task.t->is_halting))
+        if (s->guard.verdict == LD_GUARD_BETTER && s->version != atomic_load(&c->fired) &&
+            !atomic_load(&c->task.t->is_halting))
             fire(c, c->follower[i]);
     }
 }

@@ -8,10 +8,12 @@
 #include "base/hash.h"
 #include "base/hash_key.h"
 
-#define LEAST_WEIGHT 100 /* decisions' worth of weight (ESS) without which a look proves nothing */
+#define HOUR_MS (INT64_C(3600) * 1000)
+#define NOT_IN_LINE UINT64_MAX
 
 struct ld_open_decision {
     uint64_t id, arm; /* hashes; id 0: the place is free */
+    uint64_t number;  /* in the line; NOT_IN_LINE: none */
     double weight, reward;
     bool has_reward;
 };
@@ -19,6 +21,9 @@ struct ld_open_decision {
 struct ld_due {
     uint64_t id;
     int64_t expires_at_ms;
+    double share, chance; /* of the challenger's group; share 0: it is not in the guardrail's sums */
+    double reward;
+    bool has_reward, is_final;
 };
 
 void ld_scores_close(struct ld_scores *s)
@@ -98,8 +103,6 @@ static enum kb_err grow_open(struct ld_scores *s)
 /* Room for one more at the end of the line, which begins anew in front when it has become half empty. */
 static enum kb_err grow_due(struct ld_scores *s)
 {
-    if (!s->is_late)
-        return KB_OK;
     if (s->head > 0 && s->head + s->n_due == s->cap_due && s->head >= s->cap_due / 2) {
         memmove(s->due, s->due + s->head, s->n_due * sizeof *s->due);
         s->head = 0;
@@ -109,28 +112,67 @@ static enum kb_err grow_due(struct ld_scores *s)
 
 /* ---- counting ---------------------------------------------------------------------------------------------- */
 
-/* What is in force has lost when its upper bound lies below the other's lower one. Weights that are not 1 on the
- * average tell of arms that are never shown: then the challenger's value is not in the log, and nothing is proved. */
-static void look(struct ld_scores *s)
+static struct ld_due *due_of(const struct ld_scores *s, uint64_t number)
 {
-    const double level = kb_look_level(s->told.level, s->told.n_looks);
+    return number != NOT_IN_LINE ? &s->due[s->head + (size_t)(number - s->first)] : NULL;
+}
 
-    s->told.look = (struct ld_look){.n = s->told.sums.n,
-                                    .level = level,
-                                    .value = kb_snips_value(&s->told.sums, level),
-                                    .logged = kb_snips_logged(&s->told.sums, level),
-                                    .weight = kb_snips_weight(&s->told.sums, level)};
-    s->told.is_proved |= s->told.look.value.lower > s->told.look.logged.upper && s->told.look.weight.lower <= 1 &&
-                         s->told.look.weight.upper >= 1 && kb_snips_ess(&s->told.sums) >= LEAST_WEIGHT;
-    s->told.n_looks++;
+/* One that has proved to be worse is not promoted by the same sums. */
+static void look(struct ld_guard *g)
+{
+    const double enough = -log(1 - g->level);
+
+    if (g->verdict != LD_GUARD_GOES_ON || g->pair.n < g->first || (g->n_clipped > 0 && !g->has_range))
+        return;
+    if (kb_pair_log_e(&g->pair, 1, 0, true) >= enough)
+        g->verdict = LD_GUARD_BETTER;
+    else if (kb_pair_log_e(&g->pair, 1, 0, false) >= enough)
+        g->verdict = LD_GUARD_WORSE;
+}
+
+static double scaled(struct ld_guard *g, double reward)
+{
+    if (reward >= g->low && reward <= g->high)
+        return fmin((reward - g->low) / (g->high - g->low), 1);
+    g->n_clipped++;
+    return reward > g->high ? 1 : 0;
+}
+
+static void add_to_guard(struct ld_guard *g, const struct ld_due *d)
+{
+    if (g->level <= 0 || !(d->share > 0) || !d->has_reward)
+        return;
+    (void)kb_pair_add_group(&g->pair, d->share, d->chance, scaled(g, d->reward));
+    look(g);
+}
+
+/* What is final, with all before it. The line that closes a window may never come, since its user was erased: an hour
+ * behind it nothing is waited for. */
+static void advance(struct ld_scores *s, int64_t now_ms)
+{
+    for (; s->n_due > 0; s->n_due--, s->first++) {
+        const struct ld_due *d = &s->due[s->head];
+
+        if (!d->is_final && now_ms - HOUR_MS <= d->expires_at_ms)
+            break;
+        add_to_guard(&s->told.guard, d);
+        s->head++;
+    }
+    if (s->n_due == 0)
+        s->head = 0;
+    s->closing = s->closing < s->first ? s->first : s->closing;
 }
 
 static void count(struct ld_scores *s, struct ld_open_decision *at)
 {
+    struct ld_due *d = due_of(s, at->number);
+
+    if (d != NULL && d->id == at->id) {
+        d->reward = at->reward;
+        d->has_reward = d->is_final = true;
+    }
     kb_snips_add(&s->told.sums, at->weight, at->reward);
     remove_open(s, at);
-    if (s->told.level > 0 && s->told.sums.n >= kb_look_size(s->told.first, s->told.n_looks))
-        look(s);
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------ */
@@ -140,19 +182,39 @@ static void begin_anew(struct ld_scores *s, uint64_t version)
     if (s->cap_open > 0)
         memset(s->open, 0, s->cap_open * sizeof *s->open);
     s->told.n_open = s->n_due = s->head = 0;
+    s->first = s->closing = 0;
     s->told.n_unrewarded = s->told.n_unknown = s->told.n_lost = 0;
     s->told.sums = (struct kb_snips){0};
     s->told.since = version;
 }
 
-/* Sizes that have passed are not looked at, and spend nothing. */
-static void set_guardrail(struct ld_scores *s, double level, uint64_t first)
+/* Decisions that wait were made under another one. */
+static void set_guardrail(struct ld_scores *s, const struct ld_guard *wanted)
 {
-    s->told.level = level;
-    s->told.first = first;
-    s->told.n_looks = 0;
-    s->told.look = (struct ld_look){0};
-    s->told.is_proved = false;
+    s->told.guard = *wanted;
+    for (size_t i = 0; i < s->n_due; i++)
+        s->due[s->head + i].share = 0;
+}
+
+static struct ld_guard guard_of(const struct ld_settings *settings, const char *name)
+{
+    const struct ld_experiment_settings *e = &settings->experiment;
+    struct ld_guard g = {.first = settings->guardrail.min_decisions, .high = 1};
+
+    if (strcmp(settings->guardrail.baseline, name) == 0)
+        g.level = settings->guardrail.level;
+    g.has_range = settings->guardrail.has_range || e->is_on;
+    if (g.has_range) {
+        g.low = settings->guardrail.has_range ? settings->guardrail.low : e->low;
+        g.high = settings->guardrail.has_range ? settings->guardrail.high : e->high;
+    }
+    return g;
+}
+
+static bool is_same_guard(const struct ld_guard *a, const struct ld_guard *b)
+{
+    return a->level == b->level && a->first == b->first && a->has_range == b->has_range && a->low == b->low &&
+           a->high == b->high;
 }
 
 /* The switch is no part of the policy: while a tenant is stopped nothing is scored, and then the comparison goes on. */
@@ -169,13 +231,12 @@ void ld_scores_configure(struct ld_scores *s, const struct ld_settings *settings
     const struct kb_spec *spec = &settings->spec;
     const uint64_t policy = digest_policy(spec);
     const bool is_new = s->told.version == 0 || policy != s->policy;
-    const bool is_guarded = strcmp(settings->guardrail.baseline, name) == 0;
-    const double level = is_guarded ? settings->guardrail.level : 0;
+    const struct ld_guard guard = guard_of(settings, name);
 
     if (is_new)
         begin_anew(s, version);
-    if (is_new || level != s->told.level || settings->guardrail.min_decisions != s->told.first)
-        set_guardrail(s, level, settings->guardrail.min_decisions);
+    if (is_new || !is_same_guard(&guard, &s->told.guard))
+        set_guardrail(s, &guard);
     s->told.version = version;
     s->policy = policy;
     s->is_logging = ld_settings_log_candidates(settings);
@@ -188,7 +249,25 @@ bool ld_scores_wants(const struct ld_scores *s)
     return s->told.version > 0 && s->is_logging;
 }
 
-void ld_scores_decide(struct ld_scores *s, const struct kb_event *ev, double probability)
+bool ld_scores_is_guarded(const struct ld_scores *s)
+{
+    return s->told.guard.level > 0;
+}
+
+/* Its place in the line, with room there; a full line is for those that must wait there. */
+static uint64_t put_in_line(struct ld_scores *s, uint64_t id, const struct kb_event *ev, double probability,
+                            double share)
+{
+    if (!s->is_late && (!ld_scores_is_guarded(s) || s->n_due >= LD_SCORES_OPEN))
+        return NOT_IN_LINE;
+    s->due[s->head + s->n_due] = (struct ld_due){.id = id,
+                                                 .expires_at_ms = ev->as.decided.expires_at_ms,
+                                                 .share = share,
+                                                 .chance = share * probability / ev->as.decided.propensity};
+    return s->first + s->n_due++;
+}
+
+void ld_scores_decide(struct ld_scores *s, const struct kb_event *ev, double probability, double share)
 {
     const uint64_t id = id_of(ev->as.decided.decision);
 
@@ -196,17 +275,17 @@ void ld_scores_decide(struct ld_scores *s, const struct kb_event *ev, double pro
         s->told.n_unknown++;
         return;
     }
-    if (s->told.n_open >= LD_SCORES_OPEN || s->n_due >= LD_SCORES_OPEN || find(s, id) != NULL ||
+    if (s->told.n_open >= LD_SCORES_OPEN || (s->is_late && s->n_due >= LD_SCORES_OPEN) || find(s, id) != NULL ||
         grow_open(s) != KB_OK || grow_due(s) != KB_OK) {
         s->told.n_lost++;
         return;
     }
+    s->told.guard.n_untold += ev->as.decided.n_odds == 0;
     *place(s, id) = (struct ld_open_decision){.id = id,
                                               .arm = kb_keyed_str(ld_hash_key(), ev->as.decided.slots[0].arm),
+                                              .number = put_in_line(s, id, ev, probability, share),
                                               .weight = probability / ev->as.decided.propensity};
     s->told.n_open++;
-    if (s->is_late)
-        s->due[s->head + s->n_due++] = (struct ld_due){id, ev->as.decided.expires_at_ms};
 }
 
 static void take_reward(struct ld_scores *s, const struct kb_event *ev)
@@ -237,20 +316,24 @@ static void take_expiry(struct ld_scores *s, const struct kb_event *ev)
         return;
     }
     s->told.n_unrewarded++;
+    struct ld_due *d = due_of(s, at->number);
+    if (d != NULL && d->id == at->id)
+        d->is_final = true;
     remove_open(s, at);
 }
 
 /* Of decisions that the engine has closed by their reward no expiry comes. */
 static void close_windows(struct ld_scores *s, int64_t now_ms)
 {
-    for (; s->n_due > 0 && s->due[s->head].expires_at_ms <= now_ms; s->n_due--) {
-        struct ld_open_decision *at = find(s, s->due[s->head++].id);
+    for (; s->is_late && s->closing < s->first + s->n_due; s->closing++) {
+        const struct ld_due *d = due_of(s, s->closing);
 
+        if (d->expires_at_ms > now_ms)
+            break;
+        struct ld_open_decision *at = find(s, d->id);
         if (at != NULL && at->has_reward)
             count(s, at);
     }
-    if (s->n_due == 0)
-        s->head = 0;
 }
 
 void ld_scores_follow(struct ld_scores *s, const struct kb_event *ev)
@@ -260,4 +343,5 @@ void ld_scores_follow(struct ld_scores *s, const struct kb_event *ev)
     else if (ev->type == KB_EV_EXPIRED)
         take_expiry(s, ev);
     close_windows(s, ev->at_ms);
+    advance(s, ev->at_ms);
 }

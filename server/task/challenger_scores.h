@@ -13,9 +13,14 @@
  * A decision without a reward, where there is no default one, does not count, as it does not for the model. The reward
  * is that of the arm drawn (slot 0).
  *
+ * The guardrail's sums (challenger_view.h) are of the same decisions, but in the order in which they were made: one is
+ * added when it has counted, or its window is over without a reward, and all before it are. That it is looked at after
+ * each of them makes nothing wrong. Decisions whose odds the log does not tell are left out, whatever they earned; so
+ * is one that comes while LD_SCORES_OPEN wait for an older one.
+ *
  * Everything here is a function of the log: feeding it again gives the same bits. Decisions are known by 64 bits of a
  * hash of their ids: of a million open ones, two are mistaken for one another with probability 3e-8. Cost: O(1) an
- * event, 40 bytes an open decision. */
+ * event, 48 bytes an open decision, and 56 one that waits for those before it. */
 #ifndef LD_CHALLENGER_SCORES_H
 #define LD_CHALLENGER_SCORES_H
 
@@ -35,8 +40,10 @@ struct ld_scores {
     bool is_sum;                   /* of several rewards, the sum; else the last one */
     struct ld_open_decision *open; /* a hash table of 2^k places, told.n_open of them taken */
     size_t cap_open;
-    struct ld_due *due; /* in the order of the log, from `head` on, n_due of them; where is_late */
+    struct ld_due *due; /* in the order of the log, from `head` on, n_due of them; where is_late, or guarded */
     size_t head, n_due, cap_due;
+    uint64_t first;   /* number of the one at `head`; they are counted through */
+    uint64_t closing; /* number of the first whose window has not been looked at; where is_late */
 };
 
 void ld_scores_close(struct ld_scores *s);
@@ -47,13 +54,15 @@ void ld_scores_configure(struct ld_scores *s, const struct ld_settings *settings
 /* Whether decisions from here on are scored. */
 bool ld_scores_wants(const struct ld_scores *s);
 
-/* A decision of the policy in force, with the probability of its arm under the challenger; NaN: not known. Without
- * memory for it, it is lost. */
-void ld_scores_decide(struct ld_scores *s, const struct kb_event *ev, double probability);
+/* A decision of the policy in force, with the probability of its arm under the challenger; NaN: not known. share: the
+ * least that an arm's propensity is of its probability under the challenger, 0: not known (ld_shadow_probability).
+ * Without memory for it, it is lost. */
+void ld_scores_decide(struct ld_scores *s, const struct kb_event *ev, double probability, double share);
 
 /* Any other event; also lets windows close that are over by its time. */
 void ld_scores_follow(struct ld_scores *s, const struct kb_event *ev);
 
+bool ld_scores_is_guarded(const struct ld_scores *s);
 size_t ld_scores_bytes(const struct ld_scores *s);
 
 #endif

@@ -56,15 +56,17 @@ enum kb_err ld_follower_feed(struct ld_follower *f, const struct kb_event *ev, s
         f->context_dim = settings->spec.context_dim;
         f->arm_dim = settings->spec.arm_dim;
     }
-    const double p =
-        is_scored ? ld_shadow_probability(f->shadow, ev) : 0; /* before it is fed: the future stays unknown */
+    double share = 0;
+    const double p = is_scored /* before it is fed: the future stays unknown */
+                         ? ld_shadow_probability(f->shadow, ev, ld_scores_is_guarded(&f->scores) ? &share : NULL)
+                         : 0;
     const enum kb_err rc = is_for(f, ev) ? ld_shadow_feed(f->shadow, ev, msg) : KB_OK;
     if (rc != KB_OK)
         return rc;
     if (settings != NULL)
         ld_scores_configure(&f->scores, settings, version, f->settings.name);
     if (is_scored)
-        ld_scores_decide(&f->scores, ev, p);
+        ld_scores_decide(&f->scores, ev, p, share);
     ld_scores_follow(&f->scores, ev);
     f->is_in_summary = ev->type == KB_EV_SUMMARY && ev->as.summary->part != KB_PART_END;
     f->cursor = ev->seq;

@@ -85,14 +85,14 @@ static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
     enum kb_err rc = ld_shadow_expect(x->shadow, ev, msg);
 
     KB_TRY(rc);
-    const double probability = is_scored ? ld_shadow_probability(x->shadow, ev) : 0;
+    const double probability = is_scored ? ld_shadow_probability(x->shadow, ev, NULL) : 0;
     KB_TRY(ld_shadow_feed(x->shadow, ev, msg));
     if (settings != NULL) {
         x->scores.is_late = settings->spec.has_default_reward || settings->spec.aggregation != KB_AGG_FIRST;
         x->scores.is_sum = settings->spec.aggregation == KB_AGG_SUM;
     }
     if (is_scored)
-        ld_scores_decide(&x->scores, ev, probability);
+        ld_scores_decide(&x->scores, ev, probability, 0);
     ld_scores_follow(&x->scores, ev);
     if (x->lines.n_lines % QUOTA_LINES == 0 && check_quota(x, x->p) != 0)
         rc = KB_ECANCELLED; /* the problem is told */

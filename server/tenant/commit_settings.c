@@ -21,7 +21,18 @@ static bool same_challengers(const struct ld_settings *a, const struct ld_settin
     return a->is_logging_candidates == b->is_logging_candidates &&
            strcmp(a->guardrail.baseline, b->guardrail.baseline) == 0 && a->guardrail.level == b->guardrail.level &&
            a->guardrail.min_decisions == b->guardrail.min_decisions &&
+           a->guardrail.has_range == b->guardrail.has_range &&
+           (!a->guardrail.has_range ||
+            (a->guardrail.low == b->guardrail.low && a->guardrail.high == b->guardrail.high)) &&
            strcmp(a->promotion.challenger, b->promotion.challenger) == 0 && a->promotion.reason == b->promotion.reason;
+}
+
+static bool same_metrics(const struct ld_settings *a, const struct ld_settings *b)
+{
+    for (size_t i = 0; i < a->n_metrics && i < b->n_metrics; i++)
+        if (!ld_metric_is_same(&a->metric[i], &b->metric[i]))
+            return false;
+    return a->n_metrics == b->n_metrics;
 }
 
 /* Every value that the log keeps of a configuration. The digest covers the numbers; the name of the algorithm is
@@ -31,7 +42,7 @@ static bool same_settings(const struct ld_settings *a, const struct ld_settings 
     return a->is_relaxed == b->is_relaxed && a->keep_events == b->keep_events && a->keep_age_ms == b->keep_age_ms &&
            strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
            kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT) && same_challengers(a, b) &&
-           ld_experiment_is_same(&a->experiment, &b->experiment);
+           ld_experiment_is_same(&a->experiment, &b->experiment) && same_metrics(a, b);
 }
 
 /* Dimensions are part of every vector in the log: they may move only while there is none. Before the first

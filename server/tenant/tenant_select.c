@@ -84,7 +84,8 @@ static enum kb_err copy_among(struct ld_tenant *t, const struct kb_query *q, con
     return among != NULL ? KB_OK : KB_ENOMEM;
 }
 
-/* What could be drawn, for an experiment. Nothing was drawn for an arm that sticks, or from a tenant that is stopped.
+/* What could be drawn, for an experiment or a guardrail. Nothing was drawn for an arm that sticks, or from a tenant
+ * that is stopped.
  */
 static enum kb_err copy_odds(const struct kb_decision *d, struct ld_op *op)
 {
@@ -137,7 +138,7 @@ static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, c
     ev->as.decided.is_deferred = q->is_deferred;
     ev->as.decided.level = d->level;
     op->arms_epoch = t->arms_epoch;
-    if (t->settings.experiment.is_on && copy_odds(d, op) != KB_OK)
+    if (ld_settings_log_odds(&t->settings) && copy_odds(d, op) != KB_OK)
         return KB_ENOMEM;
     return ld_settings_log_candidates(&t->settings) ? copy_among(t, &q->query, d, op) : KB_OK;
 }

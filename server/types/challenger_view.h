@@ -7,13 +7,20 @@
 #include <stdint.h>
 
 #include "base/snips.h"
+#include "inference/sequences.h"
 #include "types/settings.h"
 
-/* What the guardrail saw when it looked last. */
-struct ld_look {
-    uint64_t n; /* decisions; 0: it has not looked yet */
-    double level;
-    struct kb_estimate value, logged, weight;
+enum ld_guard_verdict { LD_GUARD_GOES_ON, LD_GUARD_BETTER, LD_GUARD_WORSE, LD_GUARD_N };
+
+/* What the guardrail knows of its baseline against the policy in force: inference/sequences.h, kb_pair_add_group. */
+struct ld_guard {
+    double level; /* of the guardrail; 0: none, and the rest is not read */
+    uint64_t first;
+    double low, high; /* of a reward */
+    bool has_range;   /* told, so that what lies beyond is clipped */
+    struct kb_pair pair;
+    uint64_t n_clipped, n_untold;  /* rewards beyond the range; decisions whose odds the log does not tell */
+    enum ld_guard_verdict verdict; /* it stays */
 };
 
 struct ld_score {
@@ -22,11 +29,7 @@ struct ld_score {
     uint64_t n_lost;                  /* too many were open, or without memory */
     size_t n_open;
     struct kb_snips sums;
-    double level; /* of the guardrail; 0: none */
-    uint64_t first;
-    unsigned n_looks;
-    struct ld_look look;
-    bool is_proved;
+    struct ld_guard guard;
 };
 
 struct ld_challenger_view {

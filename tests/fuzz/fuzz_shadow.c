@@ -36,7 +36,7 @@ static void check_decision(struct ld_shadow *s, const struct kb_spec *spec)
                                                     .n_slots = 1,
                                                     .among = &shown,
                                                     .n_among = 1}};
-    const double p = ld_shadow_probability(s, &decided);
+    const double p = ld_shadow_probability(s, &decided, NULL);
 
     FUZZ_EXPECT(!kb_engine_is_whole(ld_shadow_engine(s)) || p == 1);
 }

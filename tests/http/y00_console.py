@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import time
 import urllib.parse
 
 import pytest
@@ -108,7 +109,7 @@ def test_it_is_small_and_loads_nothing_but_itself():
     assert sum(len(gzip.compress((FOLDER / name).read_bytes())) for name in FILES) <= 200_000
     for name in FILES:
         text = (FOLDER / name).read_text()
-        for other in re.findall(r"^import .* from '([^']+)';$", text, re.M) + re.findall(r'(?:href|src)="([^"#/][^"]*)"', text):
+        for other in ["".join(found) for found in re.findall(r"^import .* from '([^']+)';$|import\('([^']+)'\)", text, re.M)] + re.findall(r'(?:href|src)="([^"#/][^"]*)"', text):
             assert other.removeprefix("./") in FILES, (name, other)
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), name
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|document\.cookie|localStorage|\bstyle=", text), name
@@ -335,6 +336,18 @@ def test_a_decision_of_now_and_one_of_the_log(seeded, page):
     text = page.text("#story")
     assert newest["decision"] in text and f"{newest['arm']} for {newest['user']}" in text and num(newest["propensity"]) in text
     assert [r["arm"].split(" ")[0] for r in page.cells("candidates")] == [r["arm"] for r in story["answer"]["ranking"]]
+
+
+@needs_chromium
+def test_decisions_are_seen_as_they_come(server, page):
+    """By the stream of events: the clock alone would ask again after ten seconds."""
+    client = Client(server)
+    seed_town(client, "stream", rounds=5)
+    show(page, server, "t", "stream", "decision")
+    time.sleep(0.5)
+    for k in range(3):
+        client.select("p0", decision=f"fresh-{k}", tenant="stream")
+        page.wait(f"document.querySelector('#newest tbody td')?.innerText === 'fresh-{k}'", 5)
 
 
 @needs_chromium
@@ -617,7 +630,8 @@ def test_an_empty_server_greets_and_plays_a_town(boot, page):
     server = boot()
     client = Client(server)
     show(page, server)
-    assert page.text("h1") == "Begin" and page.run("document.querySelectorAll('.welcome pre').length") == 3
+    page.wait("document.querySelectorAll('.welcome pre').length === 3")
+    assert "decided nothing yet" in page.text(".lead")
     page.picture(PICTURES / "welcome.png")
     page.run("document.getElementById('play').click()")
     page.wait("document.querySelector('#town progress')?.value > 50", 60)
@@ -626,7 +640,9 @@ def test_an_empty_server_greets_and_plays_a_town(boot, page):
     broken_off = client.stats("town-1")["decisions"]
     assert 50 < broken_off < 1500
     show(page, server)
-    page.run("document.getElementById('begin').open = true; document.getElementById('play').click()")
+    page.run("document.getElementById('begin').open = true")
+    page.wait("document.getElementById('play')")
+    page.run("document.getElementById('play').click()")
     page.wait("document.getElementById('town').innerText.includes('Look at')", 120)
     stats = client.stats("town-2")
     assert stats["decisions"] == 1500 and 0 <= client.stats("town-1")["decisions"] - broken_off <= 6  # those that were on their way

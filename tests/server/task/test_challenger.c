@@ -101,7 +101,7 @@ static void follow(struct ld_scores *s, struct kb_event ev)
 
 static void decide(struct ld_scores *s, struct kb_event ev, double probability)
 {
-    ld_scores_decide(s, &ev, probability);
+    ld_scores_decide(s, &ev, probability, 0);
     ld_scores_follow(s, &ev);
 }
 
@@ -211,62 +211,158 @@ END_TEST
 
 /* ---- the guardrail, by scores ------------------------------------------------------------------------------ */
 
-/* In force: arms a and b alike, which pay 0.4 and `pays_b`. The baseline shows b with 0.9. Decisions until it fires, or
- * n. */
-static uint64_t until_proved(uint64_t seed, double pays_b, uint64_t n)
+static const struct ld_settings *guarded(const char *more)
+{
+    static struct ld_settings settings;
+    char text[512];
+
+    snprintf(text, sizeof text,
+             "{\"algorithm\":\"random\",%s\"challengers\":{\"x\":{}},\"guardrail\":{\"baseline\":\"x\","
+             "\"min_decisions\":200}}",
+             more);
+    settings = fixture_settings(text);
+    return &settings;
+}
+
+/* In force: arm b with probability p, which pays `pays_b` where a pays 0.4. The baseline shows b with q. Decisions
+ * until there is a verdict, or n. */
+static uint64_t until_verdict(uint64_t seed, double p, double q, double pays_b, uint64_t n, enum ld_guard_verdict *out)
 {
     static const struct kb_ev_slot slot[2] = {{.arm = "a"}, {.arm = "b"}};
-    const struct ld_settings settings = fixture_settings("{\"algorithm\":\"random\",\"default_reward\":null,"
-                                                         "\"challengers\":{\"x\":{}},\"guardrail\":{\"baseline\":\"x\","
-                                                         "\"min_decisions\":200}}");
+    const double share = fmin(p / q, (1 - p) / (1 - q));
     struct ld_scores s = {0};
     char id[24];
+    uint64_t i = 0;
 
-    ld_scores_configure(&s, &settings, 1, "x");
-    for (uint64_t i = 0; i < n && !s.told.is_proved; i++) {
-        const size_t arm = uniform(seed, 2 * i) < 0.5;
+    ld_scores_configure(&s, guarded("\"default_reward\":null,"), 1, "x");
+    for (; i < n && s.told.guard.verdict == LD_GUARD_GOES_ON; i++) {
+        const size_t arm = uniform(seed, 2 * i) < p;
+        const struct kb_ev_odds odds[2] = {{"a", 1 - p}, {"b", p}};
+        struct kb_event ev;
 
         snprintf(id, sizeof id, "d%llu", (unsigned long long)i);
-        decide(&s, decided(id, &slot[arm], 0.5, 0), arm == 1 ? 0.9 : 0.1);
+        ev = decided(id, &slot[arm], arm == 1 ? p : 1 - p, 0);
+        ev.as.decided.odds = odds;
+        ev.as.decided.n_odds = 2;
+        ld_scores_decide(&s, &ev, arm == 1 ? q : 1 - q, share);
         follow(&s, rewarded(id, NULL, uniform(seed, 2 * i + 1) < (arm == 1 ? pays_b : 0.4), 0));
     }
-    const uint64_t seen = s.told.sums.n;
+    *out = s.told.guard.verdict;
     ld_scores_close(&s);
-    return seen;
+    return i;
 }
 
 START_TEST(the_guardrail_fires_on_a_bad_policy_and_not_on_an_equal_one)
 {
-    size_t n_false = 0;
+    enum ld_guard_verdict verdict;
+    size_t n_better = 0, n_worse = 0;
 
-    for (uint64_t seed = 1; seed <= 20; seed++)
-        ck_assert_uint_lt(until_proved(seed, 0.8, 3000), 3000);
-    for (uint64_t seed = 1; seed <= 200; seed++)
-        n_false += until_proved(1000 + seed, 0.4, 3000) < 3000;
-    ck_assert_uint_le(n_false, 10); /* a twentieth is what it may err; two intervals apart err far less */
-    ck_assert_uint_eq(until_proved(7, 0.8, 200) % 200, 0); /* not before its first look */
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        ck_assert_uint_lt(until_verdict(seed, 0.5, 0.9, 0.8, 3000, &verdict), 3000);
+        ck_assert_int_eq(verdict, LD_GUARD_BETTER);
+        ck_assert_uint_lt(until_verdict(seed, 0.5, 0.1, 0.8, 3000, &verdict), 3000);
+        ck_assert_int_eq(verdict, LD_GUARD_WORSE);
+    }
+    for (uint64_t seed = 1; seed <= 400; seed++) { /* looked at after each of 3,000 decisions */
+        (void)until_verdict(1000 + seed, seed % 2 ? 0.5 : 0.9, 0.7, 0.4, 3000, &verdict);
+        n_better += verdict == LD_GUARD_BETTER;
+        n_worse += verdict == LD_GUARD_WORSE;
+    }
+    ck_assert_uint_le(n_better, 33); /* each has a level of a twentieth: 20, and three deviations */
+    ck_assert_uint_le(n_worse, 33);
+    ck_assert_uint_ge(until_verdict(7, 0.5, 0.9, 1, 3000, &verdict), 200); /* min_decisions */
 }
 END_TEST
 
-/* Weights that say that the value is not in the log prove nothing, however good it looks. */
+/* Of what arms that the log never shows would have earned nothing is known. */
 START_TEST(the_guardrail_waits_where_the_log_has_no_chance_in_it)
 {
-    const struct ld_settings settings = fixture_settings(
-        "{\"algorithm\":\"ucb\",\"default_reward\":null,\"challengers\":{\"x\":{}},\"guardrail\":{\"baseline\":\"x\","
-        "\"min_decisions\":100}}");
+    const struct kb_ev_odds sure = {"a", 1};
     struct ld_scores s = {0};
     char id[24];
 
-    ld_scores_configure(&s, &settings, 1, "x");
+    ld_scores_configure(&s, guarded("\"default_reward\":null,"), 1, "x");
     for (uint64_t i = 0; i < 1000; i++) {
-        const bool agrees = i % 2 == 0;
+        const bool agrees = i % 2 == 0, is_told = i % 4 != 1;
+        struct kb_event ev;
 
         snprintf(id, sizeof id, "d%llu", (unsigned long long)i);
-        decide(&s, decided(id, &A, 1, 0), agrees ? 1 : 0);
+        ev = decided(id, &A, 1, 0);
+        ev.as.decided.odds = is_told ? &sure : NULL;
+        ev.as.decided.n_odds = is_told;
+        ld_scores_decide(&s, &ev, agrees ? 1 : 0, agrees && is_told ? 1 : 0);
         follow(&s, rewarded(id, NULL, agrees, 0));
     }
-    ck_assert(s.told.look.n > 0 && s.told.look.value.lower > s.told.look.logged.upper && !s.told.is_proved);
+    ck_assert_uint_eq(s.told.guard.pair.n, 500);
+    ck_assert(s.told.guard.pair.score == 0 && s.told.guard.verdict == LD_GUARD_GOES_ON);
+    ck_assert_uint_eq(s.told.guard.n_untold, 250);
     ld_scores_close(&s);
+}
+END_TEST
+
+/* Rewards that come in any order are added in that of the decisions; one that does not come holds up the others. */
+START_TEST(the_guardrail_adds_decisions_in_their_order)
+{
+    const struct kb_ev_odds odds[2] = {{"a", 0.5}, {"b", 0.5}};
+    struct ld_scores s = {0};
+    char id[24];
+
+    ld_scores_configure(&s, guarded("\"default_reward\":null,"), 1, "x");
+    for (int i = 0; i < 4; i++) {
+        struct kb_event ev;
+
+        snprintf(id, sizeof id, "d%d", i);
+        ev = decided(id, &A, 0.5, 100);
+        ev.as.decided.odds = odds;
+        ev.as.decided.n_odds = 2;
+        ev.as.decided.expires_at_ms = 1000;
+        ld_scores_decide(&s, &ev, 0.25, 0.5);
+    }
+    follow(&s, rewarded("d1", NULL, 1, 200));
+    follow(&s, rewarded("d3", NULL, 1, 200));
+    ck_assert_uint_eq(s.told.sums.n, 2);
+    ck_assert_uint_eq(s.told.guard.pair.n, 0);
+    follow(&s, rewarded("d0", NULL, 0, 300));
+    ck_assert_uint_eq(s.told.guard.pair.n, 2);
+    /* (w - s) (r - q): w = 0.5 0.25 / 0.5, s = 0.5; q is 1/2, then (0 + 1/2) / 2 */
+    ck_assert_double_eq_tol(s.told.guard.pair.score, -0.25 * (0 - 0.5) - 0.25 * (1 - 0.25), 1e-15);
+    ck_assert_double_eq(s.told.guard.pair.weight, 1);
+    follow(&s, (struct kb_event){.type = KB_EV_EXPIRED, .at_ms = 1000, .as.expired = {.decision = "d2"}});
+    ck_assert_uint_eq(s.told.guard.pair.n, 3); /* the one without a reward does not count */
+    ck_assert(s.n_due == 0 && s.told.n_unrewarded == 1);
+    ld_scores_close(&s);
+}
+END_TEST
+
+START_TEST(rewards_beyond_the_range_prove_nothing_unless_it_was_told)
+{
+    static const struct kb_ev_slot slot[2] = {{.arm = "a"}, {.arm = "b"}};
+    const struct kb_ev_odds odds[2] = {{"a", 0.5}, {"b", 0.5}};
+    for (int is_told = 0; is_told < 2; is_told++) {
+        struct ld_settings settings = *guarded("\"default_reward\":null,");
+        struct ld_scores s = {0};
+        char id[24];
+
+        settings.guardrail.has_range = is_told;
+        settings.guardrail.low = 0;
+        settings.guardrail.high = 10;
+        ld_scores_configure(&s, &settings, 1, "x");
+        for (uint64_t i = 0; i < 2000; i++) {
+            const size_t arm = i % 2;
+            struct kb_event ev;
+
+            snprintf(id, sizeof id, "d%llu", (unsigned long long)i);
+            ev = decided(id, &slot[arm], 0.5, 0);
+            ev.as.decided.odds = odds;
+            ev.as.decided.n_odds = 2;
+            ld_scores_decide(&s, &ev, arm ? 1 : 0, 0.5);
+            follow(&s, rewarded(id, NULL, arm ? 8 : 2, 0));
+        }
+        ck_assert_uint_eq(s.told.guard.n_clipped, is_told ? 0 : 2000);
+        ck_assert_int_eq(s.told.guard.verdict, is_told ? LD_GUARD_BETTER : LD_GUARD_GOES_ON);
+        ck_assert_double_eq_tol(kb_pair_estimate(&s.told.guard.pair), is_told ? 0.3 : 0, 0.01);
+        ld_scores_close(&s);
+    }
 }
 END_TEST
 
@@ -393,7 +489,7 @@ START_TEST(a_bad_policy_in_force_is_demoted_by_one_configuration)
 
     open_guarded(&f);
     ck_assert_uint_eq(views(&f, view), 1);
-    ck_assert(view[0].scores.is_proved);
+    ck_assert(view[0].scores.guard.verdict == LD_GUARD_BETTER);
     ck_assert_uint_eq(counts_of(f.t).version, 1);
     run_all(f.t);
     const struct ld_settings *now;
@@ -422,7 +518,7 @@ START_TEST(a_person_who_was_faster_than_the_guardrail_has_the_last_word)
     struct ld_op *op = op_settings("{\"algorithm\":\"ts\",\"challengers\":{\"careful\":{\"algorithm\":\"ucb\"}}}");
     ld_tenant_submit(f.t, op);
     ck_assert_uint_eq(views(&f, view), 1);
-    ck_assert(view[0].scores.is_proved);
+    ck_assert(view[0].scores.guard.verdict == LD_GUARD_BETTER);
     run_all(f.t);
     ck_assert_int_eq(op->problem->status, 0);
     ld_op_free(op);
@@ -463,6 +559,8 @@ int main(void)
     tcase_add_test(tc, no_open_decision_is_lost_among_many);
     tcase_add_test(tc, the_guardrail_fires_on_a_bad_policy_and_not_on_an_equal_one);
     tcase_add_test(tc, the_guardrail_waits_where_the_log_has_no_chance_in_it);
+    tcase_add_test(tc, the_guardrail_adds_decisions_in_their_order);
+    tcase_add_test(tc, rewards_beyond_the_range_prove_nothing_unless_it_was_told);
     tcase_add_test(tc, a_challenger_is_a_function_of_the_log_however_it_is_cut);
     tcase_add_test(tc, a_challenger_that_is_declared_later_has_read_all_and_others_stay);
     tcase_add_test(tc, a_bad_policy_in_force_is_demoted_by_one_configuration);

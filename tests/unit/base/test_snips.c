@@ -143,48 +143,9 @@ START_TEST(intervals_cover_at_their_level_over_200_logs)
 }
 END_TEST
 
-/* Whether an interval misses at any look; and with one level for all looks, which is what the schedule is there for. */
-static bool misses(uint64_t key, double level, bool is_spent)
-{
-    struct kb_snips s = {0};
-    for (unsigned k = 0; k < 20; k++) {
-        simulate(&s, key, s.n, kb_look_size(100, k));
-        if (!covers(kb_snips_value(&s, is_spent ? kb_look_level(level, k) : level), mean_under(TARGET)))
-            return true;
-    }
-    return false;
-}
-
-START_TEST(looking_again_and_again_keeps_the_level_when_it_is_spent)
-{
-    size_t n_spent = 0, n_naive = 0;
-    for (uint64_t log = 0; log < 200; log++) {
-        n_spent += misses(1000 + log, 0.8, true);
-        n_naive += misses(1000 + log, 0.8, false);
-    }
-    ck_assert_uint_le(n_spent, 40);
-    ck_assert_uint_gt(n_naive, 60);
-}
-END_TEST
-
-START_TEST(looks_grow_by_a_quarter_and_spend_the_whole_budget)
-{
-    double spent = 0;
-    ck_assert_uint_eq(kb_look_size(1000, 0), 1000);
-    ck_assert_uint_eq(kb_look_size(1000, 1), 1250);
-    ck_assert_uint_eq(kb_look_size(1000, 2), 1563);
-    ck_assert_uint_eq(kb_look_size(1000, 1000), UINT64_MAX);
-    for (unsigned k = 0; k < 100000; k++)
-        spent += 1 - kb_look_level(0.95, k);
-    ck_assert(spent < 0.05 && spent > 0.05 * 0.9999);
-}
-END_TEST
-
 int main(void)
 {
     return KBT_RUN("snips", moments_give_what_all_decisions_give, an_offset_of_all_rewards_costs_no_digits,
                    little_data_promise_little, the_same_policy_is_the_mean_and_never_differs,
-                   intervals_cover_at_their_level_over_200_logs,
-                   looking_again_and_again_keeps_the_level_when_it_is_spent,
-                   looks_grow_by_a_quarter_and_spend_the_whole_budget);
+                   intervals_cover_at_their_level_over_200_logs);
 }
