@@ -173,7 +173,7 @@ def seed_page(client, tenant):
     """A holdout, an experiment, challengers, and a configuration that changes."""
     rng, earns = random.Random(3), {"red": 0.1, "green": 0.6, "blue": 0.2}
     client.put_tenant(tenant, algorithm="ts", rule={"epsilon": 0.3}, experiment={"difference": 0.05, "baseline": "red"}, log_candidates=True,
-                      routing={"holdout": {"share": 0.15, "baseline": {"arm": "red"}}}, challengers={"greedy": {"rule": {"epsilon": 0.05}}, "even": {"algorithm": "random"}})
+                      routing={"holdout": {"share": 0.15, "baseline": {"arm": "red"}}}, challengers={"greedy": {"rule": {"epsilon": 0.05}}, "even": {"algorithm": "random"}}, guardrail={"baseline": "even"})
     client.put_arms(tenant, [{"id": a} for a in earns])
     for k in range(300):
         answer = client.select(f"u{k}", decision=f"{tenant}-{k}", tenant=tenant)
@@ -258,12 +258,14 @@ def assert_shows(page, table, row_of, columns):
 def test_the_overview_shows_what_the_statistics_say(seeded, page):
     show(page, seeded.server)
     page.wait("document.getElementById('tenants')")
-    listed = {t["name"]: {**t, "stats": seeded.stats(t["name"])} for t in seeded.call("GET", "/tenants").json["tenants"]}
+    glances = seeded.call("GET", "/tenants", query={"stats": 1}).json["tenants"]
+    listed = {t["name"]: {**t, "glance": t.get("stats") or {}, "stats": seeded.stats(t["name"])} for t in glances}
     route = lambda t, name: t["stats"]["routes"][name]  # noqa: E731
     rows = assert_shows(page, "tenants", {n: t for n, t in listed.items() if t["stats"]["decisions"]}, {
         "tenant": lambda t: t["name"], "algorithm": lambda t: t["algorithm"], "decisions": lambda t: count(t["stats"]["decisions"]),
         "waiting": lambda t: count(t["stats"]["pending"]),
         "mean reward": lambda t: num(route(t, "policy")["mean_reward"]), "95 %": lambda t: span(route(t, "policy")["lower"], route(t, "policy")["upper"]),
+        "experiment": lambda t: t["glance"]["experiment"] or "–", "last event": lambda t: t["glance"]["last_event_at"][:19].replace("T", " "),
         "holdout": lambda t: num(route(t, "holdout")["mean_reward"]), "its 95 %": lambda t: span(route(t, "holdout")["lower"], route(t, "holdout")["upper"])})
     assert set(rows) == set(listed)
     assert page.text("[data-of=decisions]") == count(sum(t["stats"]["decisions"] for t in listed.values()))
@@ -376,7 +378,10 @@ def test_challengers_are_promoted_and_rolled_back_by_the_tenants_name(server, pa
         "challenger": lambda c: c["name"], "difference": lambda c: num(c["difference"]["estimate"]), "interval": ends("difference"),
         "its value": lambda c: num(c["snips"]["estimate"]), "interval ": ends("snips"), "in force": lambda c: num(c["in_force"]["estimate"]),
         "interval  ": ends("in_force"), "weights (about 1?)": lambda c: num(c["weights"]["estimate"]), "interval   ": ends("weights"),
-        "decisions": lambda c: count(c["decisions"]), "worth": lambda c: num(c["ess"])})
+        "decisions": lambda c: count(c["decisions"]), "worth": lambda c: num(c["ess"]),
+        "guardrail": lambda c: c["guardrail"]["verdict"].replace("_", " ") if c["guardrail"] else "–",
+        "its difference": lambda c: num((c["guardrail"] or {"difference": {"estimate": None}})["difference"]["estimate"]),
+        "holds always": lambda c: span(c["guardrail"]["difference"]["lower"], c["guardrail"]["difference"]["upper"]) if c["guardrail"] else "–"})
     version = client.call("GET", "/tenants/race").json["version"]
     page.run("document.querySelector('#race button').click()")
     assert page.run("document.querySelector('dialog button[type=submit]').disabled")
