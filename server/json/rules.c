@@ -57,6 +57,23 @@ const struct ld_rules ld_compact_rules = {(const struct ld_rule[]){
     {.key = "keep_events", .lo = 0, .hi = 9007199254740991, .is_required = true},
 }, 1};
 
+const struct ld_rules ld_evaluation_rules = {(const struct ld_rule[]){
+    {.key = "policies", .lo = 1, .hi = 8, .is_required = true},
+    {.key = "from", .lo = 0, .hi = 9007199254740991},
+    {.key = "to", .lo = 0, .hi = 9007199254740991},
+    {.key = "estimators", .choices = (const char *const[]){"replay", "ips", "snips", "clipped_ips", "dr", NULL}, .lo = 1, .hi = 5},
+    {.key = "id", .lo = 1, .hi = 64},
+}, 5};
+
+const struct ld_rules ld_arm_policy_rules = {(const struct ld_rule[]){
+    {.key = "arm", .lo = 1, .hi = 256, .is_required = true},
+}, 1};
+
+const struct ld_rules ld_configured_policy_rules = {(const struct ld_rule[]){
+    {.key = "configuration", .is_required = true},
+    {.key = "name", .lo = 1, .hi = 64},
+}, 2};
+
 const struct ld_rules ld_graph_rules = {(const struct ld_rule[]){
     {.key = "users", .lo = 0, .hi = INFINITY},
     {.key = "edges", .lo = 0, .hi = INFINITY, .is_required = true},

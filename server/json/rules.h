@@ -57,6 +57,15 @@ extern const struct ld_rules ld_arms_patch_rules;
 enum { LD_COMPACT_KEEP_EVENTS };
 extern const struct ld_rules ld_compact_rules;
 
+enum { LD_EVALUATION_POLICIES, LD_EVALUATION_FROM, LD_EVALUATION_TO, LD_EVALUATION_ESTIMATORS, LD_EVALUATION_ID };
+extern const struct ld_rules ld_evaluation_rules;
+
+enum { LD_ARM_POLICY_ARM };
+extern const struct ld_rules ld_arm_policy_rules;
+
+enum { LD_CONFIGURED_POLICY_CONFIGURATION, LD_CONFIGURED_POLICY_NAME };
+extern const struct ld_rules ld_configured_policy_rules;
+
 enum { LD_GRAPH_USERS, LD_GRAPH_EDGES };
 extern const struct ld_rules ld_graph_rules;
 
