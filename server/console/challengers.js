@@ -77,7 +77,7 @@ function draw(page, { race, tenant, isOwner }, again) {
       { name: 'behind by', kind: 'count', value: (c) => c.lag },
       { name: 'open', kind: 'count', value: (c) => c.open },
       { name: 'memory', value: (c) => c.bytes, cell: (c) => bytes(c.bytes) },
-      { name: 'guardrail', value: (c) => (c.guardrail ? `${c.guardrail.looks} looks, next at ${c.guardrail.next}${c.guardrail.proved ? ', proved' : ''}` : null) }] }),
+      { name: 'guardrail', value: (c) => (c.guardrail ? `${c.guardrail.verdict.replace('_', ' ')} after ${c.guardrail.decisions}, evidence 10^${c.guardrail.log10_better.toFixed(1)}` : null) }] }),
     course(seen, list.map((c) => c.name)));
 }
 
