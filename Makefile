@@ -86,7 +86,7 @@ $(OUT)/core/%.o: core/%.c
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
@@ -148,7 +148,7 @@ lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
     $(call wants,--test,test test-% layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call wants,--package,deb test-package test-deb) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
-    $(call wants,--proxies,test-proxies) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
+    $(call wants,--proxies,test-proxies) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
 $(shell $(SETUP) $(WANTED) >&2)
@@ -157,7 +157,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run tour paper test test-proxies test-room test-unit test-property coverage peeking test-http contract test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb test-package test-deb clean help
+.PHONY: setup run tour paper test test-proxies test-room test-unit test-property coverage peeking test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb test-package test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -199,6 +199,8 @@ contract: all ## openapi.yaml under linters, and a client generated from it at a
 	sh tests/contract/run.sh $(OUT)
 test-proxies: all ## nginx, HAProxy and Caddy: the server behind them, and asked by them where a visitor goes
 	LAPLACED_BIN=$(OUT)/laplaced LAPLACECTL_BIN=$(OUT)/laplacectl $(PYTHON) -m pytest -q tests/http/r05_proxies.py tests/http/r06_route_proxies.py
+test-monitoring: all ## Prometheus scrapes live servers: the dashboard's queries, and each alert that a minute can bring about, with its fault
+	LAPLACED_TEST_MONITORING=all LAPLACED_BIN=$(abspath $(OUT))/laplaced LAPLACECTL_BIN=$(abspath $(OUT))/laplacectl $(PYTHON) -m pytest -q tests/http/t30_deploy.py tests/http/t40_monitoring.py
 test-crash: all ## 200 kills under load: every acknowledged change stands once, the model equals a fresh fold
 	LAPLACED_BIN=$(abspath $(OUT))/laplaced sh tests/crash/run.sh 200
 COUNT ?= 300

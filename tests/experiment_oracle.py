@@ -110,6 +110,13 @@ def shown_interval(n, s, alpha):
     return ends
 
 
+def changes(log10_e, alpha):
+    """Which of the named e-values are told as changes: the k largest, for the largest k with the k-th >= n / (alpha k)."""
+    order = sorted(log10_e, key=log10_e.get, reverse=True)
+    most = max((k for k in range(1, len(order) + 1) if log10_e[order[k - 1]] >= math.log10(len(order) / (alpha * k))), default=0)
+    return set(order[:most])
+
+
 def traffic_log_e(sums):
     """sums: (deviation, variance) of each arm."""
     terms = [sign * t * x - (math.exp(t) - 1 - t) * w for x, w in sums for sign in (1, -1) for t in (0.01 * 2 ** (0.75 * k) for k in range(12))]
@@ -137,6 +144,68 @@ def best(mean, sd):
 
 # ---- the fold ----------------------------------------------------------------------------------------------------------------
 
+class Metric:
+    """Another value of the same decisions."""
+
+    def __init__(self, settings, experiment):
+        self.settings, self.base, self.order, self.level = settings, experiment.base, experiment.order, experiment.begun["level"]
+        self.low, self.high = settings["range"]
+        self.width, self.clipped, self.stops = self.high - self.low, 0, {}
+        self.pairs = {a: Pair(experiment.begun["reach"][a]) for a in self.order if a != self.base}
+        self.shown = {(a, side): [] for a in self.order for side in ("policy", "holdout")}
+
+    @property
+    def log_inverse(self):
+        """A guardrail has a level for each end of its intervals, all others one for both."""
+        n = len(self.pairs)
+        return math.log(n / self.settings["level"] if self.settings["role"] == "guardrail" else 2 * n / self.level)
+
+    def count(self, arm, p, value, side):
+        told = self.settings["default"] if value is None else value
+        self.clipped += not self.low <= told <= self.high
+        r = (min(max(told, self.low), self.high) - self.low) / self.width
+        for a, pair in self.pairs.items():
+            if arm in (a, self.base):
+                pair.add(p[self.base], p[a], arm == a, r)
+        if arm in self.order:
+            self.shown[arm, side].append(r)
+
+    def verdict(self, low, high):
+        harm = self.settings["harm"] / self.width
+        return "go_on" if self.settings["role"] != "guardrail" else "harmed" if high < -harm else "holds" if low > -harm else "go_on"
+
+    def look(self, line):
+        for a, pair in self.pairs.items():
+            if a in self.stops or not pair.g:
+                continue
+            low, high = pair.interval(self.log_inverse)
+            if self.verdict(low, high) != "go_on":
+                n, weight, score = pair.sums()[:3]
+                self.stops[a] = {"seq": line["seq"], "at": line["at"], "verdict": self.verdict(low, high), "decisions": n,
+                                 "estimate": self.width * score / weight, "low": self.width * low, "high": self.width * high}
+
+    def told(self, found, is_void):
+        def side(a, name):
+            r = self.shown[a, name]
+            low, high = shown_interval(len(r), math.fsum(r), self.level / len(self.order))
+            return {"decisions": len(r), "mean": self.low + self.width * math.fsum(r) / len(r) if r else None,
+                    "low": self.low + self.width * low, "high": self.low + self.width * high}
+        base = side(self.base, "policy")["mean"]
+        differences = []
+        for a, pair in self.pairs.items():
+            low, high = pair.interval(self.log_inverse)
+            n, weight, score = pair.sums()[:3]
+            estimate = self.width * score / weight if weight > 0 else None
+            stop = self.stops.get(a)
+            verdict = "void" if is_void else "changed" if (self.settings["name"], a) in found else stop["verdict"] if stop else self.verdict(low, high)
+            differences.append({"arm": a, "decisions": n, "estimate": estimate, "low": self.width * low, "high": self.width * high,
+                                "lift": estimate / base if estimate is not None and base and base > 0 else None, "log10_e": pair.log10_e(),
+                                "verdict": verdict, "stop": stop})
+        return {"metric": self.settings["name"], "role": self.settings["role"], "range": [self.low, self.high], "clipped": self.clipped,
+                "harm": self.settings["harm"] if self.settings["role"] == "guardrail" else None,
+                "arms": [{"arm": a, "policy": side(a, "policy"), "holdout": side(a, "holdout")} for a in self.order], "differences": differences}
+
+
 class Experiment:
     """The book by its rules, kept as lists."""
 
@@ -148,7 +217,14 @@ class Experiment:
         if not e or not 2 <= len(self.arms) <= 32 or (e["baseline"] is not None and e["baseline"] not in self.arms):
             return None
         rule, share = self.config["rule"], self.config["routing"]["holdout"]["share"]
-        return {**e, "baseline": e["baseline"] or self.arms[0], "arms": frozenset(self.arms), "share": share if share < 1 else 0, "reach": self.reach(rule)}
+        return {**e, "baseline": e["baseline"] or self.arms[0], "arms": frozenset(self.arms), "share": share if share < 1 else 0, "reach": self.reach(rule), "metrics": self.measured()}
+
+    def measured(self):
+        """The metrics of the configuration that have values of their own: all but a single objective of weight 1."""
+        metrics = self.config.get("metrics", [])
+        objectives = [m for m in metrics if m["role"] == "objective"]
+        is_weighted = len(objectives) > 1 or any(m["weight"] != 1 for m in objectives)
+        return {m["name"]: m for m in metrics if m["role"] != "objective" or is_weighted}
 
     def reach(self, rule):
         if rule["type"] == "uniform":
@@ -172,6 +248,7 @@ class Experiment:
         self.pairs = {a: Pair(want["reach"][a]) for a in self.order if a != self.base}
         self.policy = Pair(max(want["share"], 1 - want["share"]))
         self.shown = {(a, side): [] for a in self.order for side in ("policy", "holdout")}
+        self.metrics = {name: Metric(m, self) for name, m in want["metrics"].items()}
         self.traffic = {a: [] for a in self.order + [None] * (want["share"] > 0)}  # (shown, propensity); None: the holdout
         self.counted = self.left_out = self.clipped = self.beyond = 0
         self.next_look, self.worst, self.alarm, self.stops = 1, 0.0, None, {}  # before the first decision nothing is known: a bet of 1
@@ -202,20 +279,30 @@ class Experiment:
             return
         if kind == "decided":
             self.decided(line)
-        found = next((w for w in self.queue if w["id"] == line.get("decision")), None) if kind in ("rewarded", "expired", "activated") else None
+        found = next((w for w in self.queue if w["id"] == line.get("decision")), None) if kind in ("rewarded", "measured", "expired", "activated") else None
         if found is not None and not found["final"]:
             if kind == "activated":
                 found["shown"] = True
             elif kind == "rewarded" and line.get("arm") in (None, found["arm"]):
                 how = self.config["aggregation"]
                 found["reward"] = (found["reward"] or 0) + line["reward"] if how == "sum" else line["reward"]
-                found["final"] = how == "first"
+                found["final"] = how == "first" and not self.metrics
+            if kind in ("rewarded", "measured") and "metric" in line and not line.get("late") and line.get("arm") in (None, found["arm"]):
+                self.measure(found["values"], line)
             elif kind == "expired":
                 if found["reward"] is None:
                     found["reward"] = line.get("reward")
                 found["final"] = True
         while self.queue and (self.queue[0]["final"] or seconds(line["at"]) - HOUR > seconds(self.queue[0]["expires_at"])):
             self.count(self.queue.pop(0), line)
+
+    def measure(self, values, line):
+        """What is told is one value; what it comes to is for the aggregation to say, and the line must say the same."""
+        name, told = line["metric"], line.get("value", line["reward"])
+        old = values.get(name)
+        assert line.get("before") == old
+        values[name] = told + old if old is not None and self.measured()[name]["aggregation"] == "sum" else told
+        assert line.get("total", told) == values[name]
 
     def decided(self, line):
         route = line.get("route", "policy")
@@ -228,7 +315,7 @@ class Experiment:
         if odds is None and not is_first:
             return
         assert route != "sticky" or self.begun["share"] == 0, "the oracle knows no sides of arms that stick"
-        self.queue.append({"id": line["decision"], "arm": line["arm"], "odds": odds, "first": is_first, "holdout": route == "holdout", "reward": None,
+        self.queue.append({"id": line["decision"], "arm": line["arm"], "odds": odds, "first": is_first, "holdout": route == "holdout", "reward": None, "values": {},
                            "at": line["at"], "expires_at": line["expires_at"], "shown": "deferred" not in line, "final": False})
 
     def count(self, w, line):
@@ -247,6 +334,8 @@ class Experiment:
                     beyond |= not self.pairs[a].takes(p[self.base], p[a])
                     self.pairs[a].add(p[self.base], p[a], w["arm"] == a, r)
             self.beyond += beyond
+            for name, m in self.metrics.items():
+                m.count(w["arm"], p, w["values"].get(name), "holdout" if w["holdout"] else "policy")
             if w["arm"] in self.order:
                 self.shown[w["arm"], "holdout" if w["holdout"] else "policy"].append(r)
         if w["first"]:
@@ -278,6 +367,9 @@ class Experiment:
                 n, weight, score = pair.sums()[:3]
                 self.stops[name] = {"seq": line["seq"], "at": line["at"], "verdict": self.verdict(low, high), "decisions": n,
                                     "estimate": self.width * score / weight, "low": self.width * low, "high": self.width * high}
+
+        for m in self.metrics.values():
+            m.look(line)
 
     # ---- what is told ---------------------------------------------------------------------------------------------------
 
@@ -321,7 +413,15 @@ class Experiment:
                 "differences": [{"arm": a, **self.difference(a, self.pairs[a], base, is_void)} for a in self.order if a != self.base],
                 "policy": {"holdout": self.begun["share"], **self.difference("the policy", self.policy, zero + wide * float(np.mean(held)) if held else None, is_void)} if self.begun["share"] > 0 else None,
                 "traffic": {"log10_e": log_e / math.log(10), "p_value": min(1, math.exp(-log_e)), "void": is_void,
-                            "alarm": {"seq": self.alarm[0], "at": self.alarm[1]} if self.alarm else None}}
+                            "alarm": {"seq": self.alarm[0], "at": self.alarm[1]} if self.alarm else None},
+                **self.told_metrics(is_void)}
+
+    def told_metrics(self, is_void):
+        if not self.metrics:
+            return {}
+        tests = {(name, a): pair.log10_e() for name, m in self.metrics.items() if m.settings["role"] != "guardrail" for a, pair in m.pairs.items()}
+        found = changes(tests, self.begun["level"]) if not is_void else set()
+        return {"metrics": [m.told(found, is_void) for m in self.metrics.values()], "changes": {"tests": len(tests), "found": len(found)}}
 
 
 def fold(lines):

@@ -19,9 +19,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "RANGES.md"
 PREFIX = "#/$defs/"
 ENDS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
+CONFIGURED = {"replay": "/configuration", "evaluation": "/policies/*/configuration"}  # where they have a whole configuration
 ROUTES = {
     "arms": ("PUT", "/tenants/{tenant}/arms"), "arms_patch": ("PATCH", "/tenants/{tenant}/arms"),
-    "compact": ("POST", "/tenants/{tenant}/compact"), "graph": ("PUT", "/tenants/{tenant}/graph"), "graph_patch": ("PATCH", "/tenants/{tenant}/graph"),
+    "compact": ("POST", "/tenants/{tenant}/compact"), "evaluation": ("POST", "/tenants/{tenant}/evaluations"), "graph": ("PUT", "/tenants/{tenant}/graph"), "graph_patch": ("PATCH", "/tenants/{tenant}/graph"),
     "key": ("POST", "/keys"), "limits": ("PUT", "/tenants/{tenant}/limits"), "observe": ("POST", "/observe"), "posterior": ("POST", "/tenants/{tenant}/posterior"), "promote": ("POST", "/tenants/{tenant}/promote"),
     "repair": ("POST", "/tenants/{tenant}/repair"), "replay": ("POST", "/tenants/{tenant}/replay"), "reward": ("POST", "/reward"), "rollback": ("POST", "/tenants/{tenant}/rollback"), "select": ("POST", "/select"),
     "settings": ("PUT", "/tenants/{tenant}"), "tenant_key": ("POST", "/tenants/{tenant}/keys"),
@@ -72,7 +73,7 @@ def bodies():
         if name in (schemas.COMMON, schemas.LOG):
             continue
         ranges = distinct(walk({"$ref": PREFIX + document["title"]}, defs))
-        found[name] = [r for r in ranges if not (name == "replay" and r.place.startswith("/configuration/"))]
+        found[name] = [r for r in ranges if not (name in CONFIGURED and r.place.startswith(CONFIGURED[name] + "/"))]
     return found
 
 
@@ -198,7 +199,7 @@ def page():
             method, path = ROUTES[name]
             text += f"\n**{method} {path}** (`schema/{name}.schema.json`)\n\n| number | type | from | to |\n|---|---|---|---|\n"
             text += "".join(row(f"`{r.place}`", r) + "\n" for r in ranges)
-            text += "| `/configuration/...` | as in PUT /tenants/{tenant} | | |\n" if name == "replay" else ""
+            text += f"| `{CONFIGURED[name]}/...` | as in PUT /tenants/{{tenant}} | | |\n" if name in CONFIGURED else ""
         elif name == "replay":
             text += "\n**POST /tenants/{tenant}/replay**: `/0/configuration/...` as in PUT /tenants/{tenant}.\n"
     version = schemas.schemas(PREFIX)["ConfigurationPatch"]["properties"]["version"]

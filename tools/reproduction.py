@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Puts the tables of paperbench into docs/REPRODUCTION.md.
 
-  python3 tools/reproduction.py [DIR...]   DIR: where paperbench wrote its tables (default build/paper); runs of other lengths
-                                           need a DIR of their own
-  python3 tools/reproduction.py --claims   what the page's sentences count over its tables: nothing is written
+  python3 tools/reproduction.py [--keep] [DIR...]   DIR: where paperbench wrote its tables (default build/paper); runs of other
+                                                    lengths need a DIR of their own
+  python3 tools/reproduction.py --claims            what the page's sentences count over its tables: nothing is written
 
 Between `<!-- table: NAME -->` and `<!-- end -->` stand the rows of DIR/NAME.md, in the order of the page. A row is known by
 its setting, algorithm and round. A table that no DIR has is left as it is. Of the others, rows that no DIR has, or only of
-fewer runs, are kept and get a dagger: they are as old as the page says. Tables of another kind (no column `runs`) are
+fewer runs, are kept and get a dagger: they are as old as the page says. With --keep, for a few rows that were made
+alone, they are kept as they are. Tables of another kind (no column `runs`) are
 replaced as a whole. Optional filters behind the name keep rows whose setting begins with a word:
 `<!-- table: lk-table1 lk-medium-er-n -->`."""
 import math
@@ -48,9 +49,10 @@ def apart(row):
     return "-"
 
 
-def kept(row):
-    """The row with its dagger."""
-    row = {**row, "algorithm": row["algorithm"].removesuffix(DAGGER) + DAGGER}
+def kept(row, has_aged):
+    """The row, with a dagger when it has aged."""
+    if has_aged:
+        row = {**row, "algorithm": row["algorithm"].removesuffix(DAGGER) + DAGGER}
     return row if "apart" in row else {**row, "apart": apart(row)}
 
 
@@ -63,14 +65,14 @@ def place_of(row, rows):
     return same[-1] + 1 if same else len(rows)
 
 
-def merged(old, new):
+def merged(old, new, has_aged):
     """The page's rows with new ones in their places; of a cell by round, new cells behind the last of their setting."""
     found = {key_of(row): row for row in new}
     rows = []
     for row in old:
         fresh = found.pop(key_of(row), None)
         is_whole = fresh is not None and int(fresh["runs"]) >= int(row["runs"])
-        rows.append(fresh if is_whole else kept(row))
+        rows.append(fresh if is_whole else kept(row, has_aged))
     for row in found.values():
         rows.insert(place_of(row, rows), row)
     return rows
@@ -81,12 +83,12 @@ def text_of(rows):
     return "\n".join(lines + ["| " + " | ".join(row[column] for column in COLUMNS) + " |" for row in rows])
 
 
-def table(texts, page, wanted):
+def table(texts, page, wanted, has_aged):
     """The lines that belong between the marks, of the same table from each folder."""
     if "runs" not in rows_of(texts[-1])[1]:
         return "\n".join(line for line in texts[-1].splitlines() if line.startswith("|"))
     fresh = [row for text in texts for row in rows_of(text)[0] if not wanted or any(row["setting"].startswith(word) for word in wanted)]
-    return text_of(merged(rows_of(page)[0], fresh))
+    return text_of(merged(rows_of(page)[0], fresh, has_aged))
 
 
 # ---- what the page says of its tables ------------------------------------------------------------------------
@@ -177,7 +179,7 @@ def claims(text):
         put_ratios(name, tables[name])
 
 
-def put_tables(folders):
+def put_tables(folders, has_aged):
     page = ROOT / "docs" / "REPRODUCTION.md"
 
     def fill(match):
@@ -185,7 +187,7 @@ def put_tables(folders):
         if not texts:
             print(f"{match[2]}: no table in {', '.join(map(str, folders))}: left as it is", file=sys.stderr)
             return match[0]
-        return match[1] + table(texts, match[4], match[3].split()) + "\n" + match[5]
+        return match[1] + table(texts, match[4], match[3].split(), has_aged) + "\n" + match[5]
 
     page.write_text(TABLE.sub(fill, page.read_text()))
 
@@ -194,7 +196,8 @@ def main():
     if sys.argv[1:] == ["--claims"]:
         claims((ROOT / "docs" / "REPRODUCTION.md").read_text())
     else:
-        put_tables([pathlib.Path(name) for name in sys.argv[1:]] or [ROOT / "build" / "paper"])
+        names = [name for name in sys.argv[1:] if name != "--keep"]
+        put_tables([pathlib.Path(name) for name in names] or [ROOT / "build" / "paper"], has_aged="--keep" not in sys.argv)
 
 
 main()

@@ -29,6 +29,7 @@ mkdir -p "$data"
 build/laplacectl --server "$url" demo --svg "$data/demo.svg" "$@"
 echo
 echo "The same as a picture: $data/demo.svg"
+echo "What it has learned, in a browser: $url/console/"
 if [ -f "$data/laplaced.pid" ]; then
     echo
     echo "The server keeps running (pid $(cat "$data/laplaced.pid"), data in $data). Stop it: kill $(cat "$data/laplaced.pid")"

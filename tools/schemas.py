@@ -4,6 +4,7 @@
     openapi.yaml              its schemas from MARK on, which are those of schema/ by their names
     openapi-3.0.yaml          openapi.yaml for tools that read OpenAPI 3.0 (openapi30.py)
     server/json/rules.[ch]    names, limits and words of the bodies, for the decoders
+    tools/clients/            the version, which stands in server/base/version.h; so do openapi.yaml and openapi-3.0.yaml
 
     tools/schemas.py            writes them
     tools/schemas.py --check    says which are not as schema/ has them; exit status 1 then
@@ -194,7 +195,7 @@ def snake(name):
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Request")).lower()
 
 
-VALUES = ("Id", "DecisionId", "Edge", "Pair", "Weight", "Rewards", "AttributeName", "AttributeValue", "AttributeValues", "Hour", "RangeEnd", "SplitWeight")  # what is read where it is no member
+VALUES = ("Id", "DecisionId", "Edge", "Pair", "Weight", "Rewards", "AttributeName", "AttributeValue", "AttributeValues", "Hour", "RangeEnd", "SplitWeight", "MetricName")  # what is read where it is no member
 
 
 class Rules:
@@ -276,14 +277,33 @@ class Rules:
         return RULES_H + "\n" + "\n".join(self.h) + "\n\n#endif\n", RULES_C + "\n" + "\n".join(self.c) + "\n"
 
 
+# ---- the version ----------------------------------------------------------------------------------------------------
+
+# Where it stands beside server/base/version.h.
+VERSIONS = {"tools/clients/python/pyproject.toml": r'^version = "(.*)"$', "tools/clients/python/src/laplaced/__init__.py": r'^__version__ = "(.*)"$',
+            "tools/clients/typescript/package.json": r'^  "version": "(.*)",$'}
+
+
+def version():
+    return re.search(r'^#define LD_VERSION "(.*)"$', (ROOT / "server/base/version.h").read_text(), re.M)[1]
+
+
+def with_version(text, pattern):
+    """The text with the version in the one place of the pattern's group."""
+    found = list(re.finditer(pattern, text, re.M))
+    assert len(found) == 1, f"{pattern} stands {len(found)} times"
+    return text[:found[0].start(1)] + version() + text[found[0].end(1):]
+
+
 # ---- all --------------------------------------------------------------------------------------------------------------
 
 def main():
     is_check = "--check" in sys.argv[1:]
     header, source = Rules().write()
     differing = []
-    document = contract()
-    for path, text in (("openapi.yaml", document), ("openapi-3.0.yaml", openapi30.written(document)), ("server/json/rules.h", header), ("server/json/rules.c", source)):
+    document = with_version(contract(), r"\A(?:.*\n){1,3}  version: (.*)$")
+    for path, text in (("openapi.yaml", document), ("openapi-3.0.yaml", openapi30.written(document)), ("server/json/rules.h", header), ("server/json/rules.c", source),
+                       *((path, with_version((ROOT / path).read_text(), pattern)) for path, pattern in VERSIONS.items())):
         file = ROOT / path
         if not file.exists() or file.read_text() != text:
             differing.append(path)

@@ -3,10 +3,11 @@
 # --paper: to draw the papers' figures; with --league: to be compared with other algorithms; with --fuzz: to be fuzzed;
 # with --bench: to have its instructions counted; with --contract: to hold openapi.yaml to the linters and a generated
 # client; with --proxies: to be run behind and before proxies; with --pages: to be installed with its manual; with --package:
-# to be made a Debian package that is tried; with --image: to be made an image that is run) by apt.
+# to be made a Debian package that is tried; with --image: to be made an image that is run; with --clients:
+# to have the clients of tools/clients tested; with --monitoring: to have alerts and dashboard asked of Prometheus) by apt.
 # Says first what it will do, does nothing when all is there, and needs root or sudo only when something is missing.
 #
-#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--proxies] [--pages] [--package] [--image] [--list]
+#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--list]
 set -eu
 
 # a|b: either will do; the first is installed when neither is there.
@@ -18,6 +19,8 @@ LINT='clang-format cppcheck shellcheck systemd strace prometheus'
 FUZZ='clang'
 BENCH='valgrind'
 CONTRACT='nodejs npm'
+MONITORING='prometheus'
+CLIENTS='mypy python3-pip python3-setuptools python3-wheel nodejs npm'
 PAGES='python3'
 PACKAGE='dpkg-dev debhelper lintian fakeroot python3 mmdebstrap'
 IMAGE='buildah podman runc conmon mmdebstrap'
@@ -39,11 +42,13 @@ for arg in "$@"; do
     --image) wanted="$wanted $IMAGE" ;;
     --fuzz) wanted="$wanted $FUZZ" ;;
     --bench) wanted="$wanted $BENCH" ;;
+    --monitoring) wanted="$wanted $MONITORING" ;;
+    --clients) wanted="$wanted $CLIENTS" ;;
     --contract) wanted="$wanted $CONTRACT" ;;
     --proxies) wanted="$wanted $PROXIES" ;;
     --list) is_list=true ;;
     *)
-        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--proxies] [--pages] [--package] [--image] [--list]" >&2
+        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--list]" >&2
         exit 2
         ;;
     esac

@@ -30,7 +30,7 @@
 #define PENDING_ID_MAX 4096u
 #define AHEAD 16u
 #define FIRST_USERS 64u
-#define ENTRY_BYTES (13 * sizeof(uint64_t)) /* of one slot in a snapshot, at the least */
+#define ENTRY_BYTES (14 * sizeof(uint64_t)) /* of one slot in a snapshot, at the least */
 
 /* An empty table owns no memory; the first reserve makes one of at least 64 slots. */
 void kb_pending_init(struct kb_pending *p, struct kb_hash_key key)
@@ -43,7 +43,7 @@ void kb_pending_init(struct kb_pending *p, struct kb_hash_key key)
 void kb_pending_close(struct kb_pending *p)
 {
     for (size_t i = 0; i < p->n_slots; i++)
-        kb_free(p->slot[i].entry);
+        kb_pending_entry_free(p->slot[i].entry);
     kb_free(p->slot);
     kb_free(p->due);
     kb_free(p->newest);
@@ -141,6 +141,61 @@ struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, si
     for (size_t i = 0; i < n_slots; i++)
         entry->slot[i].x = entry->x + i * dim;
     return entry;
+}
+
+void kb_pending_entry_free(struct kb_pending_entry *entry)
+{
+    while (entry != NULL && entry->values != NULL) {
+        struct kb_pending_value *next = entry->values->next;
+
+        kb_free(entry->values);
+        entry->values = next;
+    }
+    kb_free(entry);
+}
+
+/* ---- values of metrics ------------------------------------------------------------------------------ */
+
+struct kb_pending_value *kb_pending_value(const struct kb_pending_entry *entry, uint32_t slot, const char *metric)
+{
+    struct kb_pending_value *v = entry->values;
+
+    while (v != NULL && (v->slot != slot || strcmp(v->metric, metric) != 0))
+        v = v->next;
+    return v;
+}
+
+enum kb_err kb_pending_keep_value(struct kb_pending_entry *entry, uint32_t slot, const char *metric,
+                                  struct kb_pending_value **out)
+{
+    *out = kb_pending_value(entry, slot, metric);
+    if (*out != NULL)
+        return KB_OK;
+    if (entry->n_values == KB_MOST_VALUES)
+        return KB_EFULL;
+    struct kb_pending_value *v = kb_array(sizeof *v + strlen(metric) + 1, 1, 1);
+    if (v == NULL)
+        return KB_ENOMEM;
+    v->next = entry->values;
+    v->slot = slot;
+    strcpy(v->metric, metric);
+    entry->values = *out = v;
+    entry->n_values++;
+    return KB_OK;
+}
+
+/* Its memory counts from its first value on: until then a batch may still be lost. */
+void kb_pending_set_value(struct kb_pending *p, struct kb_pending_entry *entry, struct kb_pending_value *v, double x)
+{
+    const size_t bytes = sizeof *v + strlen(v->metric) + 1;
+
+    if (!v->has_value) {
+        entry->bytes += bytes;
+        if (p != NULL)
+            p->bytes += bytes;
+    }
+    v->has_value = true;
+    v->value = x;
 }
 
 /* is_reserved is left out: it belongs to the batch in hand, not to what the log says. */
@@ -289,7 +344,7 @@ void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry)
         sift(p, entry->due_at, p->due[p->n]);
     p->bytes -= entry->bytes;
     p->digest -= entry->hash;
-    kb_free(entry);
+    kb_pending_entry_free(entry);
 }
 
 /* Below a deadline that has not come none has: from the root on, what has expired and its children are all that is
@@ -325,9 +380,25 @@ uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h)
     return kb_hash_u64(kb_hash_u64(h, p->n), p->digest);
 }
 
+static void save_values(const struct kb_pending_entry *entry, struct kb_writer *w)
+{
+    size_t n = 0;
+
+    for (const struct kb_pending_value *v = entry->values; v != NULL; v = v->next)
+        n += v->has_value;
+    kb_put_u64(w, n);
+    for (const struct kb_pending_value *v = entry->values; v != NULL; v = v->next) {
+        if (!v->has_value)
+            continue;
+        kb_put_str(w, v->metric);
+        kb_put_u64(w, v->slot);
+        kb_put_double(w, v->value);
+    }
+}
+
 /* How many were shown so far, n, then per entry: id, number of slots, user, deadline, deferred, level, route, shown,
- * importance, the slots, the vectors (schema/snapshot.md). Fields of 64 bits throughout, flags too: entries are few,
- * and a plain format is easier to check by hand. */
+ * importance, the slots, the vectors, values of metrics (schema/snapshot.md). Fields of 64 bits throughout, flags too:
+ * entries are few, and a plain format is easier to check by hand. */
 static void save_entry(const struct kb_pending_entry *entry, size_t dim, struct kb_writer *w)
 {
     const uint64_t head[] = {entry->n_slots,     entry->user,  (uint64_t)entry->expires_at_ms,
@@ -346,6 +417,7 @@ static void save_entry(const struct kb_pending_entry *entry, size_t dim, struct 
         kb_put_words(w, words, 4);
     }
     kb_put_doubles(w, entry->x, entry->n_slots * dim);
+    save_values(entry, w);
 }
 
 /* The writer's turn waits for it: room for all is had at once (an entry is no longer in the file than in memory), and
@@ -363,6 +435,30 @@ void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w
             __builtin_prefetch(ahead + 64 * line);
         save_entry(p->due[i].entry, dim, w);
     }
+}
+
+static enum kb_err load_values(struct kb_pending_entry *entry, struct kb_reader *r)
+{
+    const size_t n = kb_get_count(r, KB_MOST_VALUES);
+    enum kb_err rc = r->rc;
+
+    for (size_t i = 0; i < n && rc == KB_OK; i++) {
+        char metric[KB_METRIC_MAX_BYTES + 1];
+        struct kb_pending_value *v;
+        size_t len = 0;
+        const char *text = kb_get_str(r, &len);
+        const size_t slot = kb_get_count(r, entry->n_slots - 1);
+        const double value = kb_get_double(r);
+
+        if (r->rc != KB_OK || text == NULL || len >= sizeof metric || memchr(text, '\0', len) != NULL)
+            return KB_ECORRUPT;
+        memcpy(metric, text, len);
+        metric[len] = '\0';
+        rc = kb_pending_keep_value(entry, (uint32_t)slot, metric, &v);
+        if (rc == KB_OK)
+            kb_pending_set_value(NULL, entry, v, value);
+    }
+    return rc;
 }
 
 /* Room for it is reserved. An id of 4 KiB or more is no id of ours and means a damaged file. The id is copied
@@ -397,8 +493,9 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, size_t n_users, 
         entry->slot[k].halvings = kb_get_double(r);
     }
     kb_get_doubles(r, entry->x, n_slots * dim);
+    const enum kb_err rc = load_values(entry, r);
     enter(p, entry);
-    return r->rc;
+    return rc;
 }
 
 /* The lists by user, in the order in which the entries were shown. Numbers twice or beyond the last one are a damaged

@@ -28,6 +28,16 @@ struct kb_pending_slot {
     const double *x; /* context, then the arm's features; inside the entry's block */
 };
 
+/* What a slot has of a metric: a block of its own. It says nothing while has_value is false, and readers of decisions
+ * do not look at it. */
+struct kb_pending_value {
+    struct kb_pending_value *next;
+    uint32_t slot;
+    bool has_value;
+    double value;
+    char metric[];
+};
+
 /* One block of memory holds the entry, its slots, its vectors and its id. */
 struct kb_pending_entry {
     /* the decision's id, at the end of the block */
@@ -51,7 +61,9 @@ struct kb_pending_entry {
     struct kb_pending_entry *newer, *older; /* of those that the user was shown; NULL: none */
     double importance;                      /* of that draw (tuning.h); follows from the log, no part of the digest */
     struct kb_pending_slot *slot;
-    double *x; /* [n_slots][dim] */
+    double *x;                       /* [n_slots][dim] */
+    struct kb_pending_value *values; /* of metrics, the newest first; no part of the digest */
+    size_t n_values;
 };
 
 struct kb_pending_place {
@@ -87,8 +99,17 @@ enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n, size_t n_users);
 /* The same beside readers: larger tables are added to m when they are needed (moves.h). */
 enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, size_t n_users, struct kb_moves *m);
 
-/* A new entry with room for its vectors (x zeroed), outside any table; kb_free releases it. NULL: no memory. */
+/* A new entry with room for its vectors (x zeroed), outside any table. NULL: no memory. */
 struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, size_t dim);
+void kb_pending_entry_free(struct kb_pending_entry *entry); /* one that is in no table; NULL is fine */
+
+/* What the slot has of the metric; NULL: nothing was ever kept for it. O(values of the entry). */
+struct kb_pending_value *kb_pending_value(const struct kb_pending_entry *entry, uint32_t slot, const char *metric);
+/* The same, made where there is none, without a value. KB_ENOMEM, or KB_EFULL at KB_MOST_VALUES. */
+enum kb_err kb_pending_keep_value(struct kb_pending_entry *entry, uint32_t slot, const char *metric,
+                                  struct kb_pending_value **out);
+/* Cannot fail. p: where the entry is; NULL: in no table yet. */
+void kb_pending_set_value(struct kb_pending *p, struct kb_pending_entry *entry, struct kb_pending_value *v, double x);
 
 /* Room must be reserved. Cannot fail. One that is not deferred is shown to its user. */
 void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry); /* takes it; id not yet in */

@@ -80,6 +80,14 @@ double kb_pair_estimate(const struct kb_pair *p);
  * c^2, c^3, c^4. S - delta N beyond c x refutes delta. */
 double kb_pair_bound(double square, double cube, double fourth, double log_inverse);
 
+/* --- many differences at once ------------------------------------------------------------------------------- */
+
+/* Which of n e-values are told as changes, as many as can be while at most the part alpha of them is none on the
+ * average: the k largest, for the largest k whose k-th is at least n / (alpha k) (e-BH, [WR]). E-values of the moment
+ * at which one looks, e.g. (E+(0) + E-(0)) / 2 of a pair: of the largest so far it does not hold. They may depend on
+ * each other in any way. O(n^2). How many. */
+size_t kb_find_changes(const double *log_e, size_t n, double alpha, bool *is_found);
+
 /* --- what an arm earned where it was shown --------------------------------------------------------------------- */
 
 /* The beta-binomial sequence, of one arm's rewards alone. With n decisions and s = sum r,

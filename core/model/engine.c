@@ -32,6 +32,7 @@ static const struct kb_event_ops *const OPS[] = {
     [KB_EV_SUMMARY] = &kb_ops_summary,
     [KB_EV_REDACTED] = &kb_ops_redacted,
     [KB_EV_TUNED] = &kb_ops_dictionary,
+    [KB_EV_MEASURED] = &kb_ops_measured,
 };
 
 enum kb_err kb_engine_new(struct kb_engine **out, struct kb_hash_key key)
@@ -248,7 +249,7 @@ static void clear_stage(struct kb_engine *e)
     struct kb_staged *s = &e->staged;
 
     for (size_t i = s->next_entry; i < s->n_entries; i++)
-        kb_free(s->entry[i]);
+        kb_pending_entry_free(s->entry[i]);
     for (size_t i = 0; i < s->n_blocks; i++)
         kb_free(s->block[i]);
     for (size_t i = 0; i < s->n_parts; i++)

@@ -224,6 +224,13 @@ static void more_of_rewarded(const struct kb_engine *e, const struct kb_event *e
     }
 }
 
+/* A value of a metric that the decision may not have yet. */
+static void more_of_metric(const struct kb_ev_metric *metric, struct more *m)
+{
+    if (metric->name != NULL && !metric->has_before)
+        m->pending_bytes += sizeof(struct kb_pending_value) + strlen(metric->name) + 1;
+}
+
 /* Arms have at most as many points as rewards; with one point for all users, one. */
 static size_t by_arm_bytes(const struct kb_engine *e, const struct kb_spec *spec)
 {
@@ -324,6 +331,10 @@ size_t kb_engine_bytes_after(const struct kb_engine *e, const struct kb_event *e
         break;
     case KB_EV_REWARDED:
         more_of_rewarded(e, ev, &m);
+        more_of_metric(&ev->as.rewarded.metric, &m);
+        break;
+    case KB_EV_MEASURED:
+        more_of_metric(&ev->as.measured.metric, &m);
         break;
     case KB_EV_GRAPH:
         more_of_graph(e, ev, &m);

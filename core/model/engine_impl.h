@@ -158,8 +158,9 @@ extern const struct kb_event_ops kb_ops_configured, kb_ops_graph, kb_ops_arms,
     kb_ops_dictionary; /* engine_model.c, engine_reset.c */
 extern const struct kb_event_ops kb_admission_ops, kb_begun_point_ops, kb_entered_point_ops; /* engine_admit.c */
 extern const struct kb_event_ops kb_ops_decided, kb_ops_rewarded, kb_ops_observed, kb_ops_expired, kb_ops_activated,
-    kb_ops_late, kb_ops_redacted;                /* engine_log.c */
-extern const struct kb_event_ops kb_ops_summary; /* engine_summary.c */
+    kb_ops_late, kb_ops_redacted;                 /* engine_log.c */
+extern const struct kb_event_ops kb_ops_summary;  /* engine_summary.c */
+extern const struct kb_event_ops kb_ops_measured; /* engine_metric.c */
 
 static inline size_t kb_engine_dim(const struct kb_engine *e)
 {
@@ -317,6 +318,18 @@ void kb_engine_take_route(struct kb_engine *e, const struct kb_event *ev, struct
 /* A change of the reward of a slot, as it is taught. */
 void kb_engine_count_reward(struct kb_engine *e, const struct kb_pending_entry *entry,
                             const struct kb_pending_slot *slot, double d_count, double d_sum, double d_square);
+
+/* The open decision that an event is about, not touched by another reserved event (KB_EBUSY); and its slot by name,
+ * NULL: slot 0. engine_log.c. */
+enum kb_err kb_engine_find_open(struct kb_engine *e, const char *id, struct kb_pending_entry **entry,
+                                struct kb_errmsg *msg);
+struct kb_pending_slot *kb_engine_find_slot(const struct kb_engine *e, struct kb_pending_entry *entry, const char *arm);
+
+/* Values of metrics (engine_metric.c): in reserve, and in apply. */
+enum kb_err kb_engine_keep_metric(struct kb_pending_entry *entry, const struct kb_pending_slot *slot,
+                                  const struct kb_ev_metric *metric, struct kb_errmsg *msg);
+void kb_engine_take_metric(struct kb_engine *e, struct kb_pending_entry *entry, const struct kb_pending_slot *slot,
+                           const struct kb_ev_metric *metric);
 
 /* Parts of the snapshot body (engine_codec.c), which kb_snapshot_save puts together as kb_engine_save does. */
 void kb_engine_put_head(const struct kb_engine *e, struct kb_writer *w);

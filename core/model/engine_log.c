@@ -42,9 +42,8 @@ static bool is_staged_decision(const struct kb_engine *e, const char *id)
     return false;
 }
 
-/* The open decision that an event is about, not touched by another reserved event. */
-static enum kb_err find_open(struct kb_engine *e, const char *id, struct kb_pending_entry **entry,
-                             struct kb_errmsg *msg)
+enum kb_err kb_engine_find_open(struct kb_engine *e, const char *id, struct kb_pending_entry **entry,
+                                struct kb_errmsg *msg)
 {
     *entry = kb_pending_find(&e->pending, id);
     if (*entry == NULL)
@@ -53,7 +52,7 @@ static enum kb_err find_open(struct kb_engine *e, const char *id, struct kb_pend
     return (*entry)->is_reserved ? KB_EBUSY : KB_OK;
 }
 
-static struct kb_pending_slot *find_slot(const struct kb_engine *e, struct kb_pending_entry *entry, const char *arm)
+struct kb_pending_slot *kb_engine_find_slot(const struct kb_engine *e, struct kb_pending_entry *entry, const char *arm)
 {
     if (arm == NULL)
         return &entry->slot[0];
@@ -163,7 +162,7 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
     s->entry[s->n_entries++] = entry;
     return KB_OK;
 out:
-    kb_free(entry);
+    kb_pending_entry_free(entry);
     return rc;
 }
 
@@ -212,11 +211,11 @@ static double reward_after(const struct kb_engine *e, const struct kb_pending_sl
 static enum kb_err reserve_rewarded(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_pending_entry *entry = NULL;
-    enum kb_err rc = find_open(e, ev->as.rewarded.decision, &entry, msg);
+    enum kb_err rc = kb_engine_find_open(e, ev->as.rewarded.decision, &entry, msg);
 
     if (rc != KB_OK)
         return rc;
-    const struct kb_pending_slot *slot = find_slot(e, entry, ev->as.rewarded.arm);
+    const struct kb_pending_slot *slot = kb_engine_find_slot(e, entry, ev->as.rewarded.arm);
     if (slot == NULL)
         return kb_fail(KB_ENOTFOUND, msg, "/arm", "decision has no slot with arm '%.100s'", ev->as.rewarded.arm);
     if (entry->is_deferred)
@@ -228,6 +227,9 @@ static enum kb_err reserve_rewarded(struct kb_engine *e, const struct kb_event *
     if (!kb_is_measurable(reward_after(e, slot, ev->as.rewarded.reward)))
         return kb_fail(KB_ERANGE, msg, "/reward", "expected a sum of the decision's rewards of at most %g in size",
                        KB_MOST_MAGNITUDE);
+    if (ev->as.rewarded.metric.name != NULL &&
+        (rc = kb_engine_keep_metric(entry, slot, &ev->as.rewarded.metric, msg)) != KB_OK)
+        return rc;
     const struct kb_staged_point pt = point_of_slot(entry, slot, ev->seq);
     rc = kb_engine_stage_point(e, &pt);
     if (rc == KB_OK)
@@ -235,11 +237,11 @@ static enum kb_err reserve_rewarded(struct kb_engine *e, const struct kb_event *
     return rc;
 }
 
-/* Under `first` a decision closes when every slot has its reward; otherwise corrections may come until the
- * window closes. */
+/* Under `first` a decision closes when every slot has its reward; otherwise corrections may come until the window
+ * closes, and so may values of metrics. */
 static bool is_complete(const struct kb_engine *e, const struct kb_pending_entry *entry)
 {
-    if (e->spec.aggregation != KB_AGG_FIRST)
+    if (e->spec.aggregation != KB_AGG_FIRST || e->spec.has_metrics)
         return false;
     for (size_t i = 0; i < entry->n_slots; i++)
         if (!entry->slot[i].has_reward)
@@ -252,14 +254,14 @@ static void prepare_rewarded(struct kb_engine *e, const struct kb_event *ev)
 {
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.rewarded.decision);
 
-    if (!find_slot(e, entry, ev->as.rewarded.arm)->has_reward)
+    if (!kb_engine_find_slot(e, entry, ev->as.rewarded.arm)->has_reward)
         kb_engine_prepare_step(e, ev);
 }
 
 static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
 {
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.rewarded.decision);
-    struct kb_pending_slot *slot = find_slot(e, entry, ev->as.rewarded.arm);
+    struct kb_pending_slot *slot = kb_engine_find_slot(e, entry, ev->as.rewarded.arm);
     const double y = ev->as.rewarded.reward;
     const double old = slot->has_reward ? slot->reward : 0;
     const double now = reward_after(e, slot, y);
@@ -277,6 +279,8 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
     slot->has_reward = true;
     entry->is_reserved = false;
     e->n_rewarded++;
+    if (ev->as.rewarded.metric.name != NULL)
+        kb_engine_take_metric(e, entry, slot, &ev->as.rewarded.metric);
     if (is_complete(e, entry))
         kb_pending_remove(&e->pending, entry);
     else
@@ -351,7 +355,7 @@ static bool takes_default(const struct kb_event *ev, const struct kb_pending_ent
 static enum kb_err reserve_expired(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_pending_entry *entry = NULL;
-    enum kb_err rc = find_open(e, ev->as.expired.decision, &entry, msg);
+    enum kb_err rc = kb_engine_find_open(e, ev->as.expired.decision, &entry, msg);
 
     if (rc == KB_OK && ev->as.expired.has_reward)
         rc = measure_reward(ev->as.expired.reward, msg);
@@ -403,7 +407,7 @@ static void apply_expired(struct kb_engine *e, const struct kb_event *ev)
 static enum kb_err reserve_activated(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_pending_entry *entry = NULL;
-    enum kb_err rc = find_open(e, ev->as.activated.decision, &entry, msg);
+    enum kb_err rc = kb_engine_find_open(e, ev->as.activated.decision, &entry, msg);
 
     if (rc == KB_OK && !entry->is_deferred)
         return kb_fail(KB_EEXIST, msg, "/decision", "the decision is active already");

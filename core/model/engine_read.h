@@ -86,6 +86,10 @@ enum kb_decision_state kb_engine_decision_state(const struct kb_engine *e, const
 enum kb_err kb_engine_slot_reward(const struct kb_engine *e, const char *decision, const char *arm, bool *has_reward,
                                   double *reward);
 
+/* What such a slot has of a metric so far; and KB_EBUSY while an event of the decision is reserved. */
+enum kb_err kb_engine_metric(const struct kb_engine *e, const char *decision, const char *arm, const char *metric,
+                             bool *has_value, double *value);
+
 /* Arms that a decision over the catalogue ranks, but for those that are stopped or restricted. With the lock of
  * kb_engine_decide. O(1). */
 size_t kb_engine_active_arms(const struct kb_engine *e);

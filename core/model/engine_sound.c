@@ -44,6 +44,9 @@ static bool is_decision_sound(const struct kb_engine *e, const struct kb_pending
             !(slot->halvings >= 0 && slot->halvings <= halvings))
             return false;
     }
+    for (const struct kb_pending_value *v = entry->values; v != NULL; v = v->next)
+        if (!kb_is_measurable(v->value))
+            return false;
     return entry->user < e->users.n && entry->importance >= 0 && entry->importance <= KB_MOST_IMPORTANCE &&
            entry->route != KB_ROUTE_STICKY && kb_first_unmeasurable(entry->x, entry->n_x) == entry->n_x;
 }

@@ -313,6 +313,20 @@ static void apply_points(struct kb_engine *e, const struct kb_ev_summary *s)
     }
 }
 
+static enum kb_err keep_values(struct kb_pending_entry *entry, const struct kb_ev_summary *s)
+{
+    enum kb_err rc = KB_OK;
+
+    for (size_t i = 0; i < s->n_values && rc == KB_OK; i++) {
+        struct kb_pending_value *v;
+
+        rc = kb_pending_keep_value(entry, s->values[i].slot, s->values[i].metric, &v);
+        if (rc == KB_OK)
+            kb_pending_set_value(NULL, entry, v, s->values[i].value);
+    }
+    return rc;
+}
+
 static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg)
 {
     struct kb_staged *stage = &e->staged;
@@ -339,6 +353,10 @@ static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summ
         entry->slot[i].halvings = s->slots[i].has_reward ? s->slots[i].halvings : 0;
         if (dim > 0)
             memcpy(entry->x + i * dim, s->slots[i].x, dim * sizeof *entry->x);
+    }
+    if ((rc = keep_values(entry, s)) != KB_OK) {
+        kb_pending_entry_free(entry);
+        return rc;
     }
     stage->entry[stage->n_entries++] = entry;
     return KB_OK;

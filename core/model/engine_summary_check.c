@@ -82,6 +82,13 @@ enum kb_err kb_summary_check_decision(const struct kb_engine *e, const struct kb
         if (rc != KB_OK)
             return rc;
     }
+    for (size_t i = 0; i < s->n_values; i++) {
+        if (s->values[i].slot >= s->n_slots)
+            return kb_fail_item(KB_EINVAL, msg, "/values", i, "/slot", "no such slot");
+        if (!kb_is_measurable(s->values[i].value))
+            return kb_fail_item(KB_ERANGE, msg, "/values", i, "/value", "expected at most %g in size",
+                                KB_MOST_MAGNITUDE);
+    }
     if (s->level > KB_MAX_LEVEL)
         return kb_fail(KB_EINVAL, msg, "/level", "expected 0 to %u", KB_MAX_LEVEL);
     if (!(s->importance >= 0 && s->importance <= KB_MOST_IMPORTANCE))

@@ -31,6 +31,7 @@ struct kb_summarizer {
     } assigned;
     struct kb_pending_entry **open; /* decisions, as they were shown, before them those that were not */
     struct kb_ev_open_slot slot[KB_MAX_SLOTS];
+    struct kb_ev_open_value value[KB_MOST_VALUES];
     struct kb_tuning in_force;
 };
 
@@ -162,6 +163,11 @@ static bool put_decision(struct kb_summarizer *s)
     for (size_t i = 0; i < entry->n_slots; i++)
         s->slot[i] = (struct kb_ev_open_slot){kb_ids_str(&s->e->arm_ids, entry->slot[i].arm), entry->slot[i].has_reward,
                                               entry->slot[i].reward, entry->slot[i].halvings, entry->slot[i].x};
+    s->out.n_values = 0;
+    for (const struct kb_pending_value *v = entry->values; v != NULL; v = v->next)
+        if (v->has_value)
+            s->value[s->out.n_values++] = (struct kb_ev_open_value){v->metric, v->slot, v->value};
+    s->out.values = s->out.n_values > 0 ? s->value : NULL;
     s->out.decision = entry->id;
     s->out.user = kb_ids_str(&s->e->users, entry->user);
     s->out.level = entry->level;

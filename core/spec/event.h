@@ -29,7 +29,8 @@
     X(KB_EV_LATE, "late")                                                                                              \
     X(KB_EV_SUMMARY, "summary")                                                                                        \
     X(KB_EV_REDACTED, "redacted")                                                                                      \
-    X(KB_EV_TUNED, "tuned")
+    X(KB_EV_TUNED, "tuned")                                                                                            \
+    X(KB_EV_MEASURED, "measured")
 
 enum kb_event_type { KB_EV_NONE, KB_EVENT_MAP(KB_WORD_ENUM) };
 extern const struct kb_words kb_event_words;
@@ -64,6 +65,22 @@ struct kb_ev_odds {
     const char *arm;
     double propensity;
 };
+
+#define KB_METRIC_MAX_BYTES 64u /* of a metric's name */
+#define KB_MOST_VALUES 256u     /* of metrics, of one open decision */
+
+/* What was told of a metric of a decision, and what it has come to by that: `before` is what the slot had, `total` what
+ * it has now where that is not what was told. The model reads neither. */
+struct kb_ev_metric {
+    const char *name; /* NULL: none */
+    bool is_told, has_before, has_total;
+    double value, before, total;
+};
+
+static inline double kb_ev_metric_total(const struct kb_ev_metric *m)
+{
+    return m->has_total ? m->total : m->value;
+}
 
 /* A dictionary point: the log sequence number that first taught it, and its inclusion probability. */
 struct kb_ev_atom {
@@ -128,6 +145,13 @@ struct kb_ev_open_slot {
     const double *x; /* context, then features */
 };
 
+/* What a slot of an open decision has of a metric. */
+struct kb_ev_open_value {
+    const char *metric;
+    uint32_t slot;
+    double value;
+};
+
 struct kb_ev_totals {
     uint64_t decided, rewarded, observed, expired, late;
     double reward_sum, square_sum;
@@ -166,6 +190,8 @@ struct kb_ev_summary {
     enum kb_route route; /* that had drawn the arm */
     const struct kb_ev_open_slot *slots;
     size_t n_slots;
+    const struct kb_ev_open_value *values;
+    size_t n_values;
     const struct kb_ev_known_arm *arms;
     size_t n_arms;
     struct kb_ev_assigned assigned;
@@ -230,7 +256,16 @@ struct kb_event {
             /* The sender's, for readers of the log; not used by the model. NULL, 0: not told */
             const char *id, *event; /* id: by which a repeated one is known; event: its name */
             int64_t happened_at_ms;
+            struct kb_ev_metric metric; /* of a weighted sum of metrics, whose change `reward` is */
         } rewarded;
+        struct { /* a value of a metric that the model does not learn */
+            const char *decision;
+            const char *arm; /* NULL: slot 0 */
+            struct kb_ev_metric metric;
+            bool is_late; /* it came after the window, and does not count */
+            const char *id, *event;
+            int64_t happened_at_ms;
+        } measured;
         struct {
             const char *user;
             const double *context;

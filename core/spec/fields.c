@@ -139,6 +139,7 @@ const struct kb_field kb_fields[] = {
     ROW("/routing/sticky/ttl_s", MS, ROUTING, routing.sticky_ms, FROM(0, TEN_YEARS_MS),
         .expected = "expected at most 3.16224e+08", BOOK),
     FLAG("/routing/stopped", routing.is_stopped, BOOK),
+    FLAG("/metrics", has_metrics, BOOK, LATE),
     ROW("/seed", SEED, COUNTS, seed, .usual = 1, FROM(0, (UINT64_C(1) << 53) - 1),
         .expected = "expected an integer below 2^53", NONE),
 };

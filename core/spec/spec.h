@@ -218,6 +218,7 @@ struct kb_spec {
     bool has_default_reward;
     double default_reward;    /* learned when a window closes without a reward */
     int64_t reward_window_ms; /* > 0 */
+    bool has_metrics;         /* decisions stay open until their window closes, for what else is measured of them */
     uint64_t seed;            /* < 2^53 */
     /* by_arm, in force: what coordinates of contexts are divided by before a kernel sees them, their standard
      * deviations as of the last refit (engine_tune.c). None: they are as they come. No field: a configuration has none.

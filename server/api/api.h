@@ -25,6 +25,8 @@ bool api_arms_get(struct ld_call *c, struct ld_reply *out);
 bool api_model(struct ld_call *c, struct ld_reply *out);
 bool api_stats(struct ld_call *c, struct ld_reply *out);
 bool api_decision(struct ld_call *c, struct ld_reply *out);
+bool api_evaluations_get(struct ld_call *c, struct ld_reply *out);
+bool api_evaluation_get(struct ld_call *c, struct ld_reply *out);
 bool api_series(struct ld_call *c, struct ld_reply *out);
 bool api_events(struct ld_call *c, struct ld_reply *out);
 bool api_limits_get(struct ld_call *c, struct ld_reply *out);
@@ -69,6 +71,8 @@ bool fill_patch(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_stop(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_compact(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_erase(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
+bool fill_evaluation(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
+bool fill_no_evaluation(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_promote(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_rollback(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 

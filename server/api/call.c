@@ -56,7 +56,12 @@ struct ld_op *ld_call_op(const struct ld_call *c, enum ld_op_type type, struct l
 static void reply_op(void *arg)
 {
     struct ld_op *op = arg;
-    const struct ld_reply reply = {.status = op->reply_status, .text = op->reply, .n = op->n_reply};
+    const struct ld_header made = {"Location", op->location};
+    const struct ld_reply reply = {.status = op->reply_status,
+                                   .text = op->reply,
+                                   .n = op->n_reply,
+                                   .headers = &made,
+                                   .n_headers = op->location != NULL ? 1 : 0};
     if (op->problem->status != 0) {
         ld_reply_problem(op->arg, op->problem);
     } else {

@@ -46,7 +46,7 @@ enum ld_route_tenant {
 struct ld_route {
     const char *method;
     const char *path; /* {t}, {p}, {f} stand for one segment: the tenant's name, a problem's, a file's; {u}, {k}, {d},
-                         at the end, for the rest: the id of a user, a key, a decision */
+                         at the end, for the rest: the id of a user, a key, a decision, an evaluation */
     enum ld_body body;
     enum ld_role role; /* that the caller's key must have */
     enum ld_place place;

@@ -23,7 +23,7 @@ struct ld_histogram {
     _Atomic uint64_t sum, max;
 };
 
-#define LD_MAX_ROUTES 64 /* the last row counts requests without a route */
+#define LD_MAX_ROUTES 96 /* the last row counts requests without a route */
 /* Why a request was turned away before its work was begun. */
 enum ld_limited {
     LD_LIMITED_RATE,        /* the tenant's bucket is empty */
@@ -66,7 +66,8 @@ struct ld_metrics {
     _Atomic uint64_t snapshots_refused; /* at a start */
     _Atomic uint64_t verifications, verifications_different;
     _Atomic uint64_t replays_running, replays, replay_failures;
-    _Atomic uint64_t log_limited, log_lost; /* copied from log.c for a scrape */
+    _Atomic uint64_t evaluations_running, evaluations, evaluation_failures; /* the first bounds them, too */
+    _Atomic uint64_t log_limited, log_lost;                                 /* copied from log.c for a scrape */
     _Atomic uint64_t data_free_bytes, data_size_bytes, memory_cap_bytes, queue_limit; /* read for a scrape as well */
     _Atomic uint64_t refused_busy;                                                    /* a queue was full */
     _Atomic uint64_t connections, connections_refused, connections_gave_way;

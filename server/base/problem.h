@@ -22,6 +22,7 @@ enum ld_problem_type {
     LD_NO_ARM,
     LD_NO_USER,
     LD_NO_KEY,
+    LD_NO_EVALUATION,
     LD_NO_ROUTE,
     LD_TENANT_NOT_NAMED,
     LD_OPENING_FAILED,

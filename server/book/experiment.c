@@ -128,7 +128,8 @@ static void end(struct ld_experiment *e, enum ld_experiment_state state)
     const struct ld_experiment kept = {.now = e->now, .catalogue = e->catalogue, .state = state, .seq = e->seq};
 
     free_arms(e->arm, e->n_arms);
-    ld_waiting_clear(&e->waiting, 0);
+    kb_free(e->metric);
+    ld_waiting_clear(&e->waiting, 0, 0);
     ld_users_clear(&e->users);
     *e = kept;
 }
@@ -143,14 +144,17 @@ static enum kb_err begin(struct ld_experiment *e, const struct kb_event *ev)
 {
     const size_t n = e->catalogue.n;
     char **arm = kb_array(n, 1, sizeof *arm);
+    struct ld_metric_sums *metric = NULL;
     bool is_whole = arm != NULL;
 
+    is_whole = is_whole && ld_metrics_begin(&e->now, &metric) == KB_OK;
     for (size_t i = 0; is_whole && i < n; i++) {
         arm[i] = copy_text(e->catalogue.id[i]);
         is_whole = arm[i] != NULL;
     }
     if (!is_whole) {
         free_arms(arm, n);
+        kb_free(metric);
         return KB_ENOMEM;
     }
     end(e, LD_EXPERIMENT_RUNS);
@@ -166,7 +170,12 @@ static enum kb_err begin(struct ld_experiment *e, const struct kb_event *ev)
     for (size_t a = 0; a < n; a++)
         e->sums[a].against.reach = ld_experiment_reach(&e->now, n, arm[e->baseline], arm[a]);
     e->next_look = 1;
-    ld_waiting_clear(&e->waiting, n);
+    e->metric = metric;
+    e->n_metrics = e->now.n_metrics;
+    for (size_t m = 0; m < e->n_metrics; m++)
+        for (size_t a = 0; a < n; a++)
+            e->metric[m].against[a].reach = e->sums[a].against.reach;
+    ld_waiting_clear(&e->waiting, n, e->n_metrics);
     return KB_OK;
 }
 
@@ -177,7 +186,8 @@ static bool is_begun(const struct ld_experiment *e)
 
     if (wanted.baseline[0] == '\0')
         strcpy(wanted.baseline, e->catalogue.id[0]);
-    if (!ld_experiment_is_same(&wanted, &e->begun) || e->catalogue.n != e->n_arms || share_of(&e->now) != e->holdout)
+    if (!ld_experiment_is_same(&wanted, &e->begun) || e->catalogue.n != e->n_arms || share_of(&e->now) != e->holdout ||
+        !ld_metrics_are_begun(e))
         return false;
     for (size_t a = 0; a < e->n_arms; a++)
         if (find_id(e->catalogue.id, e->n_arms, e->arm[a]) >= e->n_arms ||
@@ -244,23 +254,20 @@ static void look(struct ld_experiment *e, const struct kb_event *ev)
             look_at(e, &e->sums[a].against, ev);
     if (e->holdout > 0)
         look_at(e, &e->policy, ev);
+    ld_metrics_look(e, ev);
 }
 
 /* ---- counting ------------------------------------------------------------------------------------------------ */
 
-/* In [0, 1]; NaN, which no sum of rewards should be, is the least. */
-static double scaled(struct ld_experiment *e, double reward)
+double ld_experiment_scaled(double value, double low, double high, uint64_t *n_clipped)
 {
-    const double low = e->begun.low, high = e->begun.high;
-
-    if (reward >= low && reward <= high)
-        return fmin((reward - low) / (high - low), 1);
-    e->n_clipped++;
-    return reward > high ? 1 : 0;
+    if (value >= low && value <= high)
+        return fmin((value - low) / (high - low), 1);
+    (*n_clipped)++;
+    return value > high ? 1 : 0;
 }
 
-/* Whether the pair took it. What it is asked does not depend on what was shown or earned. */
-static bool add_to(struct ld_comparison *c, double p_base, double p_arm, bool is_arm, double reward)
+bool ld_comparison_add(struct ld_comparison *c, double p_base, double p_arm, bool is_arm, double reward)
 {
     if (p_base > 0 && p_arm > 0 && !(fmax(p_base, p_arm) / (p_base + p_arm) <= c->reach * (1 + ROUNDING)))
         return false;
@@ -276,7 +283,7 @@ static void count_by_arm(struct ld_experiment *e, const struct ld_waiting *w, co
     for (size_t a = 0; a < e->n_arms; a++) {
         kb_traffic_add(&e->traffic[a], p[a], w->arm == a);
         if (a != base && (w->arm == a || w->arm == base))
-            is_within &= add_to(&e->sums[a].against, p[base], p[a], w->arm == a, reward);
+            is_within &= ld_comparison_add(&e->sums[a].against, p[base], p[a], w->arm == a, reward);
     }
     e->n_beyond += !is_within;
     if (w->arm == LD_ARM_OTHER)
@@ -288,7 +295,7 @@ static void count_by_arm(struct ld_experiment *e, const struct ld_waiting *w, co
 
 static void count_by_side(struct ld_experiment *e, bool is_holdout, double reward)
 {
-    (void)add_to(&e->policy, e->holdout, 1 - e->holdout, !is_holdout, reward);
+    (void)ld_comparison_add(&e->policy, e->holdout, 1 - e->holdout, !is_holdout, reward);
     kb_traffic_add(&e->traffic[e->n_arms], e->holdout, is_holdout);
 }
 
@@ -299,10 +306,13 @@ static void count(struct ld_experiment *e, const struct ld_waiting *w, const str
         return;
     const bool is_told = (w->flags & LD_WAITS_HAS_REWARD) != 0;
     const double none = e->now.has_default ? e->now.default_reward : 0;
-    const double reward = scaled(e, is_told ? w->reward : none);
+    const double told = is_told ? w->reward : none;
+    const double reward = ld_experiment_scaled(told, e->begun.low, e->begun.high, &e->n_clipped);
 
-    if ((w->flags & LD_WAITS_HAS_ODDS) != 0)
+    if ((w->flags & LD_WAITS_HAS_ODDS) != 0) {
         count_by_arm(e, w, ld_waiting_odds(&e->waiting, w), reward);
+        ld_metrics_count(e, w, ld_waiting_odds(&e->waiting, w));
+    }
     if ((w->flags & LD_WAITS_IS_FIRST) != 0)
         count_by_side(e, (w->flags & LD_WAITS_IS_HOLDOUT) != 0, reward);
     if (++e->n_counted >= e->next_look)
@@ -404,8 +414,18 @@ static void take_reward(struct ld_experiment *e, const struct kb_event *ev)
     const bool is_sum = e->now.aggregation == KB_AGG_SUM && (w->flags & LD_WAITS_HAS_REWARD) != 0;
     w->reward = is_sum ? w->reward + reward : reward;
     w->flags |= LD_WAITS_HAS_REWARD;
-    if (e->now.aggregation == KB_AGG_FIRST)
+    ld_metrics_take(e, w, &ev->as.rewarded.metric);
+    if (e->now.aggregation == KB_AGG_FIRST && e->now.n_metrics == 0)
         w->flags |= LD_WAITS_IS_FINAL;
+}
+
+static void take_measured(struct ld_experiment *e, const struct kb_event *ev)
+{
+    struct ld_waiting *w = ld_waiting_find(&e->waiting, hash_of(ev->as.measured.decision));
+
+    if (w != NULL && (w->flags & LD_WAITS_IS_FINAL) == 0 && !ev->as.measured.is_late &&
+        (ev->as.measured.arm == NULL || hash_of(ev->as.measured.arm) == w->slot))
+        ld_metrics_take(e, w, &ev->as.measured.metric);
 }
 
 static void take_expired(struct ld_experiment *e, const struct kb_event *ev)
@@ -443,6 +463,7 @@ static void take_rules(struct ld_experiment *e, const struct kb_spec *spec)
                                           .holdout = spec->routing.holdout,
                                           .split = spec->rule.split};
     strcpy(e->now.salt, spec->routing.salt);
+    ld_metrics_take_rules(&e->now, s);
 }
 
 /* A log that was compacted begins with one. What it counted before is not in it: the sums begin behind it. */
@@ -470,6 +491,8 @@ static enum kb_err take_running(struct ld_experiment *e, const struct kb_event *
         rc = take_decided(e, ev);
     else if (ev->type == KB_EV_REWARDED)
         take_reward(e, ev);
+    else if (ev->type == KB_EV_MEASURED)
+        take_measured(e, ev);
     else if (ev->type == KB_EV_EXPIRED)
         take_expired(e, ev);
     else if (ev->type == KB_EV_ACTIVATED)
@@ -516,7 +539,7 @@ static size_t bytes(const void *book)
 {
     const struct ld_experiment *e = book;
 
-    return ld_waiting_bytes(&e->waiting) + e->users.cap * sizeof *e->users.place +
+    return ld_waiting_bytes(&e->waiting) + e->users.cap * sizeof *e->users.place + e->n_metrics * sizeof *e->metric +
            (e->n_arms + e->catalogue.cap) * (sizeof(char *) + 32);
 }
 

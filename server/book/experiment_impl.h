@@ -6,6 +6,7 @@
 #include "book/experiment.h"
 #include "inference/sequences.h"
 #include "inference/verdict.h"
+#include "spec/event.h"
 
 /* ---- what waits ---------------------------------------------------------------------------------------- */
 
@@ -37,15 +38,16 @@ struct ld_place {
 struct ld_waiting_queue {
     struct ld_waiting *entry; /* [cap], a ring: number & (cap - 1) */
     double *odds;             /* [cap][n_odds] */
+    double *values;           /* [cap][n_values] of metrics; NaN: not told */
     struct ld_place *place;   /* [2 cap] */
-    size_t cap, n_odds;
+    size_t cap, n_odds, n_values;
     uint64_t head, tail; /* numbers of the first, and of the next one */
 };
 
 /* KB_ENOMEM, or KB_EFULL at LD_WAITING_MOST_BYTES; nothing changed. */
 #define LD_WAITING_MOST_BYTES ((size_t)64 << 20)
 enum kb_err ld_waiting_grow(struct ld_waiting_queue *q, size_t n_more);
-/* Room must be there. Its odds are zeros, to be filled in. NULL: the id is there already. */
+/* Room must be there. Its odds are zeros, to be filled in, and no value is told. NULL: the id is there already. */
 struct ld_waiting *ld_waiting_push(struct ld_waiting_queue *q, const struct ld_waiting *entry, double **odds);
 struct ld_waiting *ld_waiting_find(struct ld_waiting_queue *q, uint64_t id);
 static inline struct ld_waiting *ld_waiting_head(const struct ld_waiting_queue *q)
@@ -56,9 +58,15 @@ static inline double *ld_waiting_odds(const struct ld_waiting_queue *q, const st
 {
     return q->odds + (size_t)(entry - q->entry) * q->n_odds;
 }
+static inline double *ld_waiting_values(const struct ld_waiting_queue *q, const struct ld_waiting *entry)
+{
+    return q->values + (size_t)(entry - q->entry) * q->n_values;
+}
 void ld_waiting_pop(struct ld_waiting_queue *q);
-/* Empty, for decisions of n_odds propensities. */
-void ld_waiting_clear(struct ld_waiting_queue *q, size_t n_odds);
+/* Empty, for decisions of n_odds propensities and n_values metrics. */
+void ld_waiting_clear(struct ld_waiting_queue *q, size_t n_odds, size_t n_values);
+/* Room for values beside what waits already, of which none is told. KB_ENOMEM. */
+enum kb_err ld_waiting_widen(struct ld_waiting_queue *q, size_t n_values);
 size_t ld_waiting_bytes(const struct ld_waiting_queue *q);
 
 /* Users that had a decision, by hashes; 0 is an empty place. */
@@ -81,6 +89,9 @@ struct ld_experiment_rules {
     double default_reward, epsilon, holdout;
     struct kb_split split; /* of the rule split */
     char salt[KB_SALT_MAX_BYTES + 1];
+    struct ld_metric_settings
+        metric[LD_MOST_METRICS]; /* that are measured; with any a decision is final with its window */
+    size_t n_metrics;
 };
 
 /* Ids in their order; beyond LD_CATALOGUE_MOST they are not kept, until the catalogue is replaced. */
@@ -103,6 +114,14 @@ struct ld_arm_sums {
     double square[LD_SIDE_N]; /* of its rewards */
 };
 
+/* Of one metric. */
+struct ld_metric_sums {
+    struct ld_metric_settings settings; /* as begun */
+    uint64_t n_clipped;
+    struct ld_comparison against[LD_EXPERIMENT_ARMS]; /* the baseline */
+    struct kb_shown shown[LD_EXPERIMENT_ARMS][LD_SIDE_N];
+};
+
 struct ld_experiment {
     struct ld_experiment_rules now;
     struct ld_catalogue catalogue;
@@ -116,7 +135,9 @@ struct ld_experiment {
     double holdout; /* its share, 0: none is compared */
     /* Sums: */
     struct ld_arm_sums sums[LD_EXPERIMENT_ARMS];
-    struct ld_comparison policy;                       /* against the holdout */
+    struct ld_comparison policy;   /* against the holdout */
+    struct ld_metric_sums *metric; /* [n_metrics], owned */
+    size_t n_metrics;
     struct kb_traffic traffic[LD_EXPERIMENT_ARMS + 1]; /* the last of n_arms + 1 is the holdout's */
     uint64_t n_counted, n_left_out, n_clipped, n_beyond, next_look;
     double traffic_log_e; /* the largest at a look so far */
@@ -132,6 +153,33 @@ double ld_experiment_reach(const struct ld_experiment_rules *rules, size_t n_arm
 /* Comparisons that share the level. */
 size_t ld_experiment_n_sentences(const struct ld_experiment *e);
 size_t ld_experiment_n_traffic(const struct ld_experiment *e);
+
+/* A value in [0, 1] of low..high; what is beyond is clipped, and counted. NaN is the least. */
+double ld_experiment_scaled(double value, double low, double high, uint64_t *n_clipped);
+/* Whether the pair took it. What it is asked does not depend on what was shown or earned. */
+bool ld_comparison_add(struct ld_comparison *c, double p_base, double p_arm, bool is_arm, double reward);
+
+/* experiment_view.c: a side and a pair in units of a reward or of a metric; base is the mean that a lift is told of.
+ * *low, *high: the interval in units of the range. The verdict and what is needed are the caller's. */
+void ld_experiment_show_side(const struct kb_shown *s, double alpha, double zero, double width,
+                             struct ld_experiment_side *out);
+void ld_experiment_show_pair(const struct ld_comparison *c, double log_inverse, double width, double base,
+                             struct ld_experiment_difference *out, double *low, double *high);
+
+/* experiment_metric.c. */
+void ld_metrics_take_rules(struct ld_experiment_rules *rules, const struct ld_settings *s);
+/* Empty sums, NULL for none; reaches are the caller's to fill in. KB_ENOMEM. */
+enum kb_err ld_metrics_begin(const struct ld_experiment_rules *rules, struct ld_metric_sums **out);
+bool ld_metrics_are_begun(const struct ld_experiment *e); /* those in force, by their names */
+void ld_metrics_take(struct ld_experiment *e, struct ld_waiting *w, const struct kb_ev_metric *metric);
+void ld_metrics_count(struct ld_experiment *e, const struct ld_waiting *w, const double *p);
+void ld_metrics_look(struct ld_experiment *e, const struct kb_event *ev);
+void ld_metrics_show(const struct ld_experiment *e, struct ld_experiment_view *out);
+/* What its intervals are for: each end by itself at a guardrail's level, both at the experiment's of all others; of all
+ * arms at once. */
+double ld_metric_log_inverse(const struct ld_experiment *e, const struct ld_metric_sums *s);
+/* KB_WORSE: it fell by more than is tolerated; KB_NO_DIFFERENCE: it did not. */
+enum kb_verdict ld_guardrail_verdict(const struct ld_metric_settings *s, double low, double high);
 
 void ld_experiment_save(const void *book, struct kb_writer *w);
 enum kb_err ld_experiment_load(void *book, struct kb_reader *r);

@@ -78,6 +78,49 @@ static void save_users(const struct ld_user_set *s, struct kb_writer *w)
             kb_put_u64(w, s->place[i]);
 }
 
+/* ---- metrics: behind all else, where there are any. A body of before them ends without. ------------------------- */
+
+static void save_metric_settings(const struct ld_metric_settings *m, struct kb_writer *w)
+{
+    kb_put_str(w, m->name);
+    kb_put_words(w, (const uint64_t[]){m->role, m->aggregation}, 2);
+    kb_put_double(w, m->weight);
+    kb_put_double(w, m->low);
+    kb_put_double(w, m->high);
+    kb_put_double(w, m->missing);
+    kb_put_double(w, m->harm);
+    kb_put_double(w, m->level);
+}
+
+static void save_metric(const struct ld_metric_sums *s, size_t n_arms, struct kb_writer *w)
+{
+    save_metric_settings(&s->settings, w);
+    kb_put_u64(w, s->n_clipped);
+    for (size_t a = 0; a < n_arms; a++) {
+        save_comparison(&s->against[a], w);
+        for (size_t side = 0; side < LD_SIDE_N; side++) {
+            kb_put_u64(w, s->shown[a][side].n);
+            kb_put_double(w, s->shown[a][side].reward);
+        }
+    }
+}
+
+static void save_metrics(const struct ld_experiment *e, struct kb_writer *w)
+{
+    if (e->now.n_metrics == 0 && e->n_metrics == 0)
+        return;
+    kb_put_u64(w, e->now.n_metrics);
+    for (size_t m = 0; m < e->now.n_metrics; m++)
+        save_metric_settings(&e->now.metric[m], w);
+    kb_put_u64(w, e->n_metrics);
+    for (size_t m = 0; m < e->n_metrics; m++)
+        save_metric(&e->metric[m], e->n_arms, w);
+    for (uint64_t k = e->waiting.head; e->n_metrics > 0 && k < e->waiting.tail; k++)
+        kb_put_doubles(w, ld_waiting_values(&e->waiting, &e->waiting.entry[k & (e->waiting.cap - 1)]), e->n_metrics);
+}
+
+static void save_running(const struct ld_experiment *e, struct kb_writer *w);
+
 void ld_experiment_save(const void *book, struct kb_writer *w)
 {
     const struct ld_experiment *e = book;
@@ -87,8 +130,13 @@ void ld_experiment_save(const void *book, struct kb_writer *w)
     save_names(e->catalogue.id, e->catalogue.n, w);
     kb_put_u64(w, e->state);
     kb_put_u64(w, e->seq);
-    if (e->state != LD_EXPERIMENT_RUNS)
-        return;
+    if (e->state == LD_EXPERIMENT_RUNS)
+        save_running(e, w);
+    save_metrics(e, w);
+}
+
+static void save_running(const struct ld_experiment *e, struct kb_writer *w)
+{
     save_settings(&e->begun, w);
     save_names(e->arm, e->n_arms, w);
     kb_put_u64(w, e->since_seq);
@@ -257,7 +305,7 @@ static enum kb_err load_waiting(struct ld_waiting_queue *q, size_t n_arms, struc
     const size_t n = kb_get_count(r, LD_WAITING_MOST_BYTES / sizeof(struct ld_waiting));
     enum kb_err rc;
 
-    ld_waiting_clear(q, n_arms);
+    ld_waiting_clear(q, n_arms, 0);
     if (r->rc != KB_OK || n == 0)
         return r->rc;
     if ((rc = ld_waiting_grow(q, n)) != KB_OK)
@@ -329,6 +377,59 @@ out:
     return rc;
 }
 
+static void load_metric_settings(struct ld_metric_settings *m, struct kb_reader *r)
+{
+    get_text(r, m->name, KB_METRIC_MAX_BYTES);
+    m->role = (enum ld_metric_role)get_within(r, 0, LD_N_METRIC_ROLES - 1);
+    m->aggregation = (enum kb_aggregation)get_within(r, 0, KB_AGG_N - 1);
+    m->weight = get_real(r, -ANY, ANY);
+    m->low = get_real(r, -ANY, ANY);
+    m->high = get_real(r, -ANY, ANY);
+    m->missing = get_real(r, -ANY, ANY);
+    m->harm = get_real(r, 0, ANY);
+    m->level = get_real(r, 0, 0.5);
+    if (!(m->low < m->high && m->level > 0))
+        damage(r);
+}
+
+static void load_metric(struct ld_metric_sums *s, size_t n_arms, struct kb_reader *r)
+{
+    load_metric_settings(&s->settings, r);
+    s->n_clipped = kb_get_u64(r);
+    for (size_t a = 0; a < n_arms && r->rc == KB_OK; a++) {
+        load_comparison(&s->against[a], r);
+        for (size_t side = 0; side < LD_SIDE_N; side++) {
+            s->shown[a][side].n = kb_get_u64(r);
+            s->shown[a][side].reward = get_real(r, 0, (double)s->shown[a][side].n);
+        }
+    }
+}
+
+static enum kb_err load_metrics(struct ld_experiment *e, struct kb_reader *r)
+{
+    enum kb_err rc = KB_OK;
+
+    e->now.n_metrics = kb_get_count(r, LD_MOST_METRICS);
+    for (size_t m = 0; m < e->now.n_metrics && r->rc == KB_OK; m++)
+        load_metric_settings(&e->now.metric[m], r);
+    const size_t n = kb_get_count(r, e->state == LD_EXPERIMENT_RUNS ? LD_MOST_METRICS : 0);
+    if (r->rc != KB_OK || n == 0)
+        return r->rc;
+    e->metric = kb_array(n, 1, sizeof *e->metric);
+    if (e->metric == NULL)
+        return KB_ENOMEM;
+    e->n_metrics = n;
+    for (size_t m = 0; m < n && r->rc == KB_OK; m++)
+        load_metric(&e->metric[m], e->n_arms, r);
+    KB_TRY(r->rc);
+    KB_TRY(ld_waiting_widen(&e->waiting, n));
+    for (uint64_t k = e->waiting.head; k < e->waiting.tail; k++)
+        kb_get_doubles(r, ld_waiting_values(&e->waiting, &e->waiting.entry[k & (e->waiting.cap - 1)]), n);
+    rc = r->rc;
+out:
+    return rc;
+}
+
 enum kb_err ld_experiment_load(void *book, struct kb_reader *r)
 {
     struct ld_experiment *e = book;
@@ -342,7 +443,9 @@ enum kb_err ld_experiment_load(void *book, struct kb_reader *r)
     e->seq = kb_get_u64(r);
     KB_TRY(r->rc);
     if (e->state == LD_EXPERIMENT_RUNS)
-        rc = load_running(e, r);
+        KB_TRY(load_running(e, r));
+    if (r->pos < r->n)
+        rc = load_metrics(e, r);
 out:
     return rc;
 }

@@ -3,6 +3,7 @@
  * Tables are indexed by a keyed hash of the ids' hashes, so whoever chooses ids cannot make them meet. Nothing that
  * is counted depends on the key. */
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,14 +23,14 @@ static size_t index_of(uint64_t id, size_t n)
 
 /* ---- the queue ----------------------------------------------------------------------------------------- */
 
-static size_t bytes_of(size_t cap, size_t n_odds)
+static size_t bytes_of(size_t cap, size_t n_odds, size_t n_values)
 {
-    return cap * (sizeof(struct ld_waiting) + n_odds * sizeof(double) + 2 * sizeof(struct ld_place));
+    return cap * (sizeof(struct ld_waiting) + (n_odds + n_values) * sizeof(double) + 2 * sizeof(struct ld_place));
 }
 
 size_t ld_waiting_bytes(const struct ld_waiting_queue *q)
 {
-    return bytes_of(q->cap, q->n_odds);
+    return bytes_of(q->cap, q->n_odds, q->n_values);
 }
 
 static struct ld_place *find_place(const struct ld_waiting_queue *q, uint64_t id)
@@ -46,24 +47,27 @@ static void free_arrays(struct ld_waiting_queue *q)
 {
     kb_free(q->entry);
     kb_free(q->odds);
+    kb_free(q->values);
     kb_free(q->place);
 }
 
 enum kb_err ld_waiting_grow(struct ld_waiting_queue *q, size_t n_more)
 {
-    struct ld_waiting_queue next = {.cap = q->cap > 0 ? q->cap : FIRST_CAP, .n_odds = q->n_odds};
+    struct ld_waiting_queue next = {
+        .cap = q->cap > 0 ? q->cap : FIRST_CAP, .n_odds = q->n_odds, .n_values = q->n_values};
     const size_t need = (size_t)(q->tail - q->head) + n_more;
 
     if (need <= q->cap)
         return KB_OK;
     while (next.cap < need)
         next.cap *= 2;
-    if (bytes_of(next.cap, next.n_odds) > LD_WAITING_MOST_BYTES)
+    if (bytes_of(next.cap, next.n_odds, next.n_values) > LD_WAITING_MOST_BYTES)
         return KB_EFULL;
     next.entry = kb_array(next.cap, 1, sizeof *next.entry);
     next.odds = kb_array(next.cap, next.n_odds > 0 ? next.n_odds : 1, sizeof *next.odds);
     next.place = kb_array(next.cap, 2, sizeof *next.place);
-    if (next.entry == NULL || next.odds == NULL || next.place == NULL) {
+    next.values = next.n_values > 0 ? kb_array(next.cap, next.n_values, sizeof *next.values) : NULL;
+    if (next.entry == NULL || next.odds == NULL || next.place == NULL || (next.n_values > 0 && next.values == NULL)) {
         free_arrays(&next);
         return KB_ENOMEM;
     }
@@ -71,8 +75,10 @@ enum kb_err ld_waiting_grow(struct ld_waiting_queue *q, size_t n_more)
         double *odds;
         const struct ld_waiting *old = &q->entry[k & (q->cap - 1)];
 
-        (void)ld_waiting_push(&next, old, &odds);
+        const struct ld_waiting *moved = ld_waiting_push(&next, old, &odds);
         memcpy(odds, ld_waiting_odds(q, old), q->n_odds * sizeof *odds);
+        if (q->n_values > 0)
+            memcpy(ld_waiting_values(&next, moved), ld_waiting_values(q, old), q->n_values * sizeof *q->values);
     }
     free_arrays(q);
     *q = next;
@@ -90,6 +96,8 @@ struct ld_waiting *ld_waiting_push(struct ld_waiting_queue *q, const struct ld_w
     *to = *entry;
     *odds = ld_waiting_odds(q, to);
     memset(*odds, 0, q->n_odds * sizeof **odds);
+    for (size_t i = 0; i < q->n_values; i++)
+        ld_waiting_values(q, to)[i] = (double)NAN;
     *place = (struct ld_place){entry->id, ++q->tail};
     return to;
 }
@@ -117,10 +125,24 @@ void ld_waiting_pop(struct ld_waiting_queue *q)
     q->head++;
 }
 
-void ld_waiting_clear(struct ld_waiting_queue *q, size_t n_odds)
+void ld_waiting_clear(struct ld_waiting_queue *q, size_t n_odds, size_t n_values)
 {
     free_arrays(q);
-    *q = (struct ld_waiting_queue){.n_odds = n_odds};
+    *q = (struct ld_waiting_queue){.n_odds = n_odds, .n_values = n_values};
+}
+
+enum kb_err ld_waiting_widen(struct ld_waiting_queue *q, size_t n_values)
+{
+    double *values = kb_array(q->cap > 0 ? q->cap : 1, n_values > 0 ? n_values : 1, sizeof *values);
+
+    if (values == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < q->cap * n_values; i++)
+        values[i] = (double)NAN;
+    kb_free(q->values);
+    q->values = values;
+    q->n_values = n_values;
+    return KB_OK;
 }
 
 /* ---- users ------------------------------------------------------------------------------------------------ */

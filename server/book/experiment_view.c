@@ -20,16 +20,14 @@ static double log_inverse(const struct ld_experiment *e)
 
 /* --- arms -------------------------------------------------------------------------------------------------- */
 
-/* All means hold at once at the level. */
-static void show_side(const struct ld_experiment *e, const struct kb_shown *s, struct ld_experiment_side *out)
+void ld_experiment_show_side(const struct kb_shown *s, double alpha, double zero, double width,
+                             struct ld_experiment_side *out)
 {
-    const double alpha = e->begun.level / (double)e->n_arms;
-
     kb_shown_interval(s, alpha, &out->low, &out->high);
     out->n = s->n;
-    out->mean = s->n > 0 ? e->begun.low + width(e) * (s->reward / (double)s->n) : (double)NAN;
-    out->low = e->begun.low + width(e) * out->low;
-    out->high = e->begun.low + width(e) * out->high;
+    out->mean = s->n > 0 ? zero + width * (s->reward / (double)s->n) : (double)NAN;
+    out->low = zero + width * out->low;
+    out->high = zero + width * out->high;
 }
 
 /* Mean and deviation of what the policy earned by the arm, with half a reward of 0 and half a one of 1 beside it. */
@@ -42,6 +40,7 @@ static void weigh_arm(const struct ld_arm_sums *s, double *mean, double *sd)
     *sd = sqrt(fmax(square - *mean * *mean, 0) / n);
 }
 
+/* All means hold at once at the level. */
 static void show_arms(const struct ld_experiment *e, struct ld_experiment_view *out)
 {
     double mean[LD_EXPERIMENT_ARMS], sd[LD_EXPERIMENT_ARMS], p[LD_EXPERIMENT_ARMS], loss[LD_EXPERIMENT_ARMS];
@@ -54,7 +53,8 @@ static void show_arms(const struct ld_experiment *e, struct ld_experiment_view *
 
         strcpy(arm->id, e->arm[a]);
         for (size_t side = 0; side < LD_SIDE_N; side++)
-            show_side(e, &e->sums[a].shown[side], &arm->side[side]);
+            ld_experiment_show_side(&e->sums[a].shown[side], e->begun.level / (double)e->n_arms, e->begun.low, width(e),
+                                    &arm->side[side]);
         arm->p_best = p[a];
         arm->loss = width(e) * loss[a];
     }
@@ -82,26 +82,31 @@ static double needed(const struct ld_experiment *e, const struct kb_pair *pair)
     return fmax(0, ceil(all - n));
 }
 
-static void show_comparison(const struct ld_experiment *e, const struct ld_comparison *c, double base,
-                            const struct ld_experiment_view *all, struct ld_experiment_difference *out)
+void ld_experiment_show_pair(const struct ld_comparison *c, double log_inverse, double width, double base,
+                             struct ld_experiment_difference *out, double *low, double *high)
 {
-    const double d = e->begun.difference / width(e);
-    double low, high;
-
-    kb_pair_interval(&c->pair, c->reach, log_inverse(e), &low, &high);
-    const enum kb_verdict now = kb_verdict(low, high, d, false);
+    kb_pair_interval(&c->pair, c->reach, log_inverse, low, high);
     *out = (struct ld_experiment_difference){.n = c->pair.n,
-                                             .estimate = width(e) * kb_pair_estimate(&c->pair),
-                                             .low = width(e) * low,
-                                             .high = width(e) * high,
+                                             .estimate = width * kb_pair_estimate(&c->pair),
+                                             .low = width * *low,
+                                             .high = width * *high,
                                              .log10_e = log10_e(c),
-                                             .needed = needed(e, &c->pair),
                                              .reach = c->reach,
                                              .stop = c->stop};
     out->lift = base > 0 ? out->estimate / base : (double)NAN;
-    out->stop.estimate *= width(e);
-    out->stop.low *= width(e);
-    out->stop.high *= width(e);
+    out->stop.estimate *= width;
+    out->stop.low *= width;
+    out->stop.high *= width;
+}
+
+static void show_comparison(const struct ld_experiment *e, const struct ld_comparison *c, double base,
+                            const struct ld_experiment_view *all, struct ld_experiment_difference *out)
+{
+    double low, high;
+
+    ld_experiment_show_pair(c, log_inverse(e), width(e), base, out, &low, &high);
+    const enum kb_verdict now = kb_verdict(low, high, e->begun.difference / width(e), false);
+    out->needed = needed(e, &c->pair);
     out->verdict = all->is_void ? KB_VOID : c->stop.verdict != KB_GO_ON ? c->stop.verdict : now;
 }
 
@@ -144,7 +149,7 @@ void ld_experiment_look(const void *book, struct ld_experiment_view *out)
     const struct ld_experiment *e = book;
     const struct ld_waiting *oldest = ld_waiting_head(&e->waiting);
 
-    memset(out, 0, sizeof *out);
+    memset(out, 0, offsetof(struct ld_experiment_view, metric)); /* the metrics are many, and seldom there */
     out->state = e->state;
     out->settings = e->state == LD_EXPERIMENT_RUNS ? e->begun : e->now.settings;
     out->seq = e->seq;
@@ -170,6 +175,7 @@ void ld_experiment_look(const void *book, struct ld_experiment_view *out)
         show_comparison(e, &e->sums[a].against, out->arm[e->baseline].side[LD_SIDE_POLICY].mean, out,
                         &out->difference[a]);
     show_comparison(e, &e->policy, mean_of_holdout(e), out, &out->policy);
+    ld_metrics_show(e, out);
 }
 
 bool ld_experiment_is_void(const void *book)

@@ -85,6 +85,26 @@ export async function unless(statuses, other, promise) {
   }
 }
 
+/**
+ * heard() is called for each line of these types as the log grows, until the signal ends it or the server does. A
+ * stream of server-sent events, read by hand: a browser's own reader of these could send no key.
+ */
+export async function follow(tenant, types, heard, signal) {
+  const answer = await request('GET', `${of(tenant, 'events')}?type=${types}`, { accept: 'text/event-stream', signal });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = ''; ;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const whole = (rest + value).split('\n\n');
+    rest = whole.pop();
+    for (const text of whole) {
+      const has = (name) => text.split('\n').filter((line) => line.startsWith(`${name}: `)).map((line) => line.slice(name.length + 2)).join('\n');
+      if (has('event') === 'end') return;
+      if (has('event') === '' && has('data') !== '') heard(JSON.parse(has('data')));
+    }
+  }
+}
+
 const managed = new Map();
 
 /** Whether the key may change the tenant: it may if it may see the tenant's keys. Asked once for each key and tenant. */

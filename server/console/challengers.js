@@ -11,9 +11,13 @@ async function load(page) {
   return { race, tenant, isOwner: await mayManage(page.tenant, { signal: page.signal }) };
 }
 
+const GUARDED = { go_on: 'go on', better: 'better', worse: 'worse' };
+
 /** In words, and whether the numbers may be trusted at all. */
 function judged(c, level) {
   if (c.stopped) return ['bad', `stopped: ${c.stopped}`];
+  const guard = c.guardrail;
+  if (guard && guard.verdict !== 'go_on') return [guard.verdict, `the guardrail has proved that it earns ${guard.verdict === 'better' ? 'more' : 'less'}: ${num(guard.difference.estimate)} ${range(guard.difference.lower, guard.difference.upper)} at every look`];
   if (!known(c.difference.estimate)) return ['', `nothing to tell yet: ${count(c.decisions)} decisions scored`];
   if (c.weights.lower > 1 || c.weights.upper < 1) return ['bad', 'the log cannot tell: the policy in force never shows some arms that this one would (weights are not about 1)'];
   if (c.ess < 100) return ['', `too few decisions tell something: worth ${num(c.ess)} of equal weight`];
@@ -77,7 +81,9 @@ function draw(page, { race, tenant, isOwner }, again) {
       { name: 'behind by', kind: 'count', value: (c) => c.lag },
       { name: 'open', kind: 'count', value: (c) => c.open },
       { name: 'memory', value: (c) => c.bytes, cell: (c) => bytes(c.bytes) },
-      { name: 'guardrail', value: (c) => (c.guardrail ? `${c.guardrail.verdict.replace('_', ' ')} after ${c.guardrail.decisions}, evidence 10^${c.guardrail.log10_better.toFixed(1)}` : null) }] }),
+      { name: 'guardrail', value: (c) => c.guardrail?.verdict ?? null, cell: (c) => (c.guardrail ? GUARDED[c.guardrail.verdict] : '–') },
+      { name: 'its difference', kind: 'num', value: (c) => c.guardrail?.difference.estimate ?? null },
+      interval('holds always', (c) => c.guardrail?.difference.lower ?? null, (c) => c.guardrail?.difference.upper ?? null)] }),
     course(seen, list.map((c) => c.name)));
 }
 

@@ -1,22 +1,178 @@
-/* What would another policy have earned? Asked of the server as a job over its log, where it has such jobs. */
-import { h, id } from './dom.js';
-import { get, of, Problem } from './api.js';
+/* What would other policies have earned? A job over the tenant's own log, beside the traffic: begun here, watched,
+ * cancelled, and its result with intervals and in words. */
+import { h, id, to, button, field, place } from './dom.js';
+import { get, call, of, mayManage, Problem } from './api.js';
+import { table, interval } from './table.js';
+import { whisker, axis, span } from './plot.js';
+import { num, count, percent, range, time, known } from './format.js';
+import { told } from './told.js';
 
-/** Whether there is such a route: a job that is not there is another kind of 404 than a route that is not. */
-async function hasEvaluations(page) {
+const ESTIMATORS = [['dr', 'doubly robust'], ['snips', 'importance weights, self-normalised'], ['ips', 'importance weights'], ['clipped_ips', 'clipped weights'], ['replay', 'replay of decisions that agree']];
+const PRESETS = ['laplaced', 'ts', 'ucb', 'random', 'lin-ucb', 'gp-ucb', 'lk-gp-ucb', 'ek-ucb'];
+
+/** Evaluations that are kept, the newest first; null: this server has none. A route that is not there is another kind of 404. */
+async function kept(page) {
   try {
-    await get(of(page.tenant, 'evaluations', 'none'), { signal: page.signal });
+    return (await get(of(page.tenant, 'evaluations'), { signal: page.signal })).evaluations;
   } catch (fault) {
-    if (!(fault instanceof Problem) || ![400, 404].includes(fault.status)) throw fault;
-    return fault.type !== '/problems/no-route';
+    if (!(fault instanceof Problem) || fault.type !== '/problems/no-route') throw fault;
+    return null;
   }
-  return true;
 }
 
+const nameOf = (p) => (typeof p === 'string' ? p : p.arm !== undefined ? `arm:${p.arm}` : p.name ?? p.configuration.algorithm ?? 'configuration');
+const namesOf = (list) => list.map((p, i) => [i ? ', ' : '', id(nameOf(p))]);
+
+/* --- a new one ------------------------------------------------------------------------------------------------------- */
+
+/** An event's number, or a time that is UTC where it says nothing else. */
+function end(text) {
+  if (text.trim() === '') return undefined;
+  if (/^\d+$/.test(text.trim())) return Number(text);
+  const at = new Date(/[zZ]|[+-]\d\d:?\d\d$/.test(text) ? text : `${text.trim().replace(' ', 'T')}Z`);
+  if (Number.isNaN(at.getTime())) throw new Problem(400, { title: 'No time', detail: `“${text}” is neither the number of an event nor a time such as 2026-11-26 09:00.` });
+  return at.toISOString();
+}
+
+function wish(form, tenant) {
+  const policies = ['logged', 'uniform'].filter((name) => form[name].checked);
+  if (form.arm.value) policies.push({ arm: form.arm.value });
+  const { context_dim, arm_dim, challengers } = tenant.configuration;
+  for (const [name, own] of Object.entries(challengers))
+    if (form[`challenger-${name}`].checked) policies.push({ name, configuration: { ...merged(tenant.configuration, own), context_dim, arm_dim } });
+  if (form.preset.value) policies.push({ name: form.preset.value, configuration: { algorithm: form.preset.value, context_dim, arm_dim } });
+  return { policies, from: end(form.from.value), to: end(form.to.value) };
+}
+
+/** What a challenger amounts to: under an algorithm of its own that preset with its members, else the tenant's with them. */
+function merged(base, own) {
+  if (own.algorithm) return own;
+  const { challengers, guardrail, promotion, experiment, ...rest } = base;
+  const isPlain = (v) => v !== null && typeof v === 'object' && !Array.isArray(v);
+  const over = (a, b) => Object.fromEntries([...new Set([...Object.keys(a), ...Object.keys(b)])].map((k) => [k, !(k in b) ? a[k] : isPlain(a[k]) && isPlain(b[k]) ? over(a[k], b[k]) : b[k]]));
+  return over(rest, own);
+}
+
+function form(page, tenant) {
+  const refused = h('div', {});
+  const begin = async (event) => {
+    event.preventDefault();
+    const go = event.target.querySelector('[type=submit]');
+    go.disabled = true;
+    try {
+      const made = await call('POST', of(page.tenant, 'evaluations'), { body: wish(event.target.elements, tenant), signal: page.signal });
+      location.hash = place(['t', page.tenant, 'evaluation', made.id]);
+    } catch (fault) {
+      if (fault.name === 'AbortError') return;
+      if (!(fault instanceof Problem)) throw fault;
+      refused.replaceChildren(told(fault));
+      go.disabled = false;
+    }
+  };
+  const box = (name, words, checked) => h('label', { class: 'check' }, h('input', { type: 'checkbox', name, checked }), words);
+  return h('form', { id: 'evaluate', class: 'card', onsubmit: begin }, h('h2', {}, 'Evaluate'),
+    h('fieldset', {}, h('legend', {}, 'Policies; the others are compared with the first'),
+      box('logged', 'what the log did', true), box('uniform', 'all candidates alike', true),
+      Object.keys(tenant.configuration.challengers).map((name) => box(`challenger-${name}`, ['challenger ', id(name)], false)),
+      h('div', { class: 'controls' }, field('Always this arm', { name: 'arm' }), field('A preset, learning along the way', { name: 'preset', chosen: '' }, [['', 'none'], ...PRESETS.map((p) => [p, p])]))),
+    h('div', { class: 'controls' }, field('From (UTC, or an event)', { name: 'from', placeholder: 'the beginning' }), field('To', { name: 'to', placeholder: 'now' }), h('button', { type: 'submit' }, 'Evaluate')), refused);
+}
+
+/* --- a result ---------------------------------------------------------------------------------------------------------- */
+
+const isTold = (e) => e && known(e.estimate);
+
+/** Estimates of one policy, as rows; those that are refused say why. */
+const rowsOf = (p) => ESTIMATORS.filter(([name]) => p[name]).map(([name, words]) => ({ policy: p.name, estimator: words, key: name, e: p[name] }));
+
+/** The estimate that tells most of those that are told; null: the log cannot tell. */
+const bestOf = (p) => ['dr', 'snips', 'ips', 'clipped_ips', 'replay'].find((name) => isTold(p[name])) ?? null;
+
+function sentence(p) {
+  const best = bestOf(p);
+  if (best === null) return [id(p.name), ': the log cannot tell.'];
+  const e = p[best], gain = p.gain?.[best];
+  if (p.policy === 'logged') return ['The log itself has earned ', h('strong', {}, num(e.estimate)), ` ${range(e.lower, e.upper)} a decision.`];
+  return [id(p.name), ' would have earned ', h('strong', {}, num(e.estimate)), ` ${range(e.lower, e.upper)} a decision`,
+    gain && known(gain.estimate) ? `; difference to the log: ${num(gain.estimate)} ${range(gain.lower, gain.upper)}.` : '.'];
+}
+
+/** Rows of estimates or differences as a table with a picture; a dotted line at zero, or at what the log earned. */
+function estimates(name, caption, rows, zero) {
+  const scale = span(rows.flatMap((r) => [r.e.estimate, r.e.lower, r.e.upper]), zero);
+  return table({ id: name, name, caption, rows, columns: [
+    { name: 'policy', kind: 'id', value: (r) => r.policy },
+    ...(rows.some((r) => r.against) ? [{ name: 'less', kind: 'id', value: (r) => r.against }] : []),
+    { name: 'estimate by', value: (r) => r.estimator },
+    { name: 'estimate', kind: 'num', value: (r) => r.e.estimate ?? null },
+    interval('interval', (r) => r.e.lower ?? null, (r) => r.e.upper ?? null),
+    { name: '', kind: 'plot', head: axis(scale), value: () => null, cell: (r) => (isTold(r.e) ? whisker(scale, r.e.estimate, r.e.lower, r.e.upper, r.policy === 'the log' ? 'c1' : 'c0', zero) : r.e.refused ?? '–') }] });
+}
+
+function shown(result) {
+  const policies = result.policies ?? [result];
+  const { logged, n, level } = policies[0];
+  const log = { policy: 'the log', estimator: 'mean reward', e: logged };
+  const wordsOf = (name) => ESTIMATORS.find(([one]) => one === name)[1];
+  const bests = policies.filter((p) => p.policy !== 'logged').map((p) => { const best = bestOf(p) ?? ESTIMATORS.find(([name]) => p[name])[0]; return { policy: p.name, estimator: wordsOf(best), e: p[best] }; });
+  const differences = (result.differences ?? []).flatMap((d) => ESTIMATORS.filter(([name]) => d[name]).map(([name, words]) => ({ policy: d.policy, against: d.against, estimator: words, e: d[name] })));
+  const verdict = (p) => { const gain = p.gain?.[bestOf(p)]; return !gain || !known(gain.lower) ? '' : gain.lower > 0 ? 'better' : gain.upper < 0 ? 'worse' : ''; };
+  return h('div', {},
+    h('ul', { class: 'sentences', id: 'verdicts' }, policies.map((p) => h('li', { class: verdict(p) }, sentence(p)))),
+    [...new Set(policies.flatMap((p) => p.warnings.map((w) => `${p.name}: ${w}`)))].map((w) => h('p', { class: 'problem' }, id(w))),
+    estimates('bests', `Mean reward a decision, over ${count(n)} decisions; intervals of ${num(100 * level)} %`, [log, ...bests], logged?.estimate),
+    h('details', {}, h('summary', {}, 'By every estimator'),
+      estimates('estimates', 'All estimates', [log, ...policies.flatMap(rowsOf)], logged?.estimate),
+      differences.length ? estimates('differences', 'Differences, on the same decisions', differences, 0) : null),
+    table({ id: 'weights', name: 'weights', caption: 'Can the log tell? Weights are 1 on the average, and the more decisions of equal weight they are worth, the better', rows: policies, columns: [
+      { name: 'policy', kind: 'id', value: (p) => p.name },
+      { name: 'mean weight', kind: 'num', value: (p) => p.weights.mean },
+      { name: 'largest', kind: 'num', value: (p) => p.weights.max },
+      { name: 'worth decisions', kind: 'num', value: (p) => p.ess },
+      { name: 'never shown by the log', kind: 'percent', value: (p) => p.unsupported }] }));
+}
+
+function one(page, job, isOwner, again) {
+  const drop = async () => {
+    try {
+      await call('DELETE', of(page.tenant, 'evaluations', job.id));
+      if (job.state === 'running') again();
+      else location.hash = place(['t', page.tenant, 'evaluation']);
+    } catch (fault) {
+      said.replaceChildren(page.refuse(fault));
+    }
+  };
+  const said = h('div', {});
+  const isRunning = job.state === 'running';
+  return h('section', { id: 'job', 'data-state': job.state }, h('h2', {}, 'Evaluation ', id(job.id)),
+    h('p', { class: 'fine' }, 'Of ', namesOf(job.request.policies), `, begun ${time(job.begun_at)}`, job.ended_at ? `, ended ${time(job.ended_at)}` : '', '. ',
+      isOwner ? button(isRunning ? 'Cancel' : 'Forget', drop, { class: 'small', id: 'drop' }) : ''), said,
+    isRunning ? [h('progress', { max: 1, value: job.progress ?? 0, 'aria-label': 'Progress' }), ` ${percent(job.progress ?? 0)}`] : null,
+    job.problem ? h('div', { class: 'problem' }, h('h2', {}, job.problem.title), h('p', {}, job.problem.detail)) : null,
+    job.result ? shown(job.result) : isRunning || job.problem ? null : h('p', {}, `It was ${job.state}: there is no result.`));
+}
+
+/* --- the screen ---------------------------------------------------------------------------------------------------------- */
+
+const listed = (page, list) => table({ id: 'kept', name: 'evaluations', caption: 'Evaluations that are kept', rows: list, none: 'There are none yet.', columns: [
+  { name: 'evaluation', kind: 'id', value: (e) => e.id, cell: (e) => to(['t', page.tenant, 'evaluation', e.id], id(e.id)) },
+  { name: 'state', value: (e) => e.state },
+  { name: 'policies', value: (e) => e.request.policies.map(nameOf).join(' '), cell: (e) => namesOf(e.request.policies) },
+  { name: 'begun (UTC)', kind: 'time', value: (e) => e.begun_at },
+  { name: 'by key', value: (e) => e.by, cell: (e) => h('code', {}, e.by ?? '–') }] });
+
 export async function evaluation(page) {
-  const title = h('h1', {}, 'Evaluation of policies on the log of ', id(page.tenant));
-  if (!(await hasEvaluations(page)))
+  const { signal, tenant } = page;
+  const title = h('h1', {}, 'Evaluation of policies on the log of ', id(tenant));
+  if ((await kept(page)) === null)
     return h('div', {}, title, h('p', { id: 'none' }, 'This server has no evaluations. On the command line:'),
-      h('pre', { tabindex: 0, 'aria-label': 'Commands' }, h('code', {}, `laplacectl events --tenant ${page.tenant} > log.ndjson\nlaplacectl evaluate --format ndjson --policy logged --policy uniform --html report.html log.ndjson`)));
-  return h('div', {}, title);
+      h('pre', { tabindex: 0, 'aria-label': 'Commands' }, h('code', {}, `laplacectl events --tenant ${tenant} > log.ndjson\nlaplacectl evaluate --format ndjson --policy logged --policy uniform --html report.html log.ndjson`)));
+  const [view, isOwner] = await Promise.all([get(of(tenant), { signal }), mayManage(tenant, { signal })]);
+  const host = h('div', {});
+  const wanted = page.rest[0];
+  const again = () => host.replaceChildren(page.live(async () => get(of(tenant, 'evaluations', wanted), { signal }), (job) => one(page, job, isOwner, again), 1));
+  if (wanted) again();
+  return h('div', {}, title, host,
+    isOwner ? h('details', { open: !wanted }, h('summary', {}, 'A new evaluation'), form(page, view)) : h('p', { class: 'fine' }, 'A key that may manage can begin evaluations here.'),
+    page.live(async () => ({ list: await kept(page) }), ({ list }) => listed(page, list), 5));
 }

@@ -3,29 +3,23 @@
  *   #/                       all tenants
  *   #/t/TENANT/SCREEN/...    one tenant, by one of the screens below
  *
- * A screen is a function show(page) that returns what stands in the page, or a promise of it. When the address
+ * A screen is a function of a page that returns what stands in it, or a promise of that. When the address
  * changes, what the screen before had asked for is called off. */
 import { h, id, to, place, say, button, field } from './dom.js';
-import { key, get, call, of, unless, Problem } from './api.js';
+import { key, get, call, of, unless, follow, Problem } from './api.js';
 import { told } from './told.js';
-import { overview } from './overview.js';
-import { traffic } from './traffic.js';
-import { decision } from './decision.js';
-import { neighbours } from './neighbours.js';
-import { challengers } from './challengers.js';
-import { model } from './model.js';
-import { evaluation } from './evaluation.js';
-import { audit } from './audit.js';
 
+/* A screen is loaded when it is asked for first. */
 const SCREENS = [
-  ['traffic', 'Rewards', traffic],
-  ['decision', 'A decision', decision],
-  ['neighbours', 'Neighbours', neighbours],
-  ['challengers', 'Challengers', challengers],
-  ['model', 'Model', model],
-  ['evaluation', 'Evaluation', evaluation],
-  ['audit', 'Audit', audit],
+  ['traffic', 'Rewards', async () => (await import('./traffic.js')).traffic],
+  ['decision', 'A decision', async () => (await import('./decision.js')).decision],
+  ['neighbours', 'Neighbours', async () => (await import('./neighbours.js')).neighbours],
+  ['challengers', 'Challengers', async () => (await import('./challengers.js')).challengers],
+  ['model', 'Model', async () => (await import('./model.js')).model],
+  ['evaluation', 'Evaluation', async () => (await import('./evaluation.js')).evaluation],
+  ['audit', 'Audit', async () => (await import('./audit.js')).audit],
 ];
+const overview = async () => (await import('./overview.js')).overview;
 const main = document.getElementById('main');
 const head = document.getElementById('head');
 let leaving = new AbortController();
@@ -102,14 +96,14 @@ function drawHead(tenant, screen) {
  * @property {string} tenant
  * @property {string[]} rest of the address
  * @property {AbortSignal} signal ends with the screen
- * @property {function(function(): Promise<any>, function(any): Node, number=): Node} live what load() gives, drawn, and
- *   drawn again when it has changed
+ * @property {function(function(): Promise<any>, function(any): Node, number=, string=): Node} live what load() gives, drawn,
+ *   and drawn again when it has changed: asked for again after so many seconds, and when the log has got a line of these types
  */
 
-function region(signal) {
-  return function live(load, draw, seconds = 5) {
+function region(signal, tenant) {
+  return function live(load, draw, seconds = 5, types = null) {
     const place = h('div', { class: 'live' }, h('p', { class: 'loading' }, 'Loading …'));
-    let last = null;
+    let last = null, timer = 0;
     const redraw = (data) => {
       const open = [...place.querySelectorAll('details')].map((d) => d.open);
       place.replaceChildren(draw(data));
@@ -136,16 +130,25 @@ function region(signal) {
           if (fault.status !== 429) return;
         }
       }
-      if (seconds > 0 && !signal.aborted) setTimeout(turn, (place.querySelector(':scope > .away') ? 1 : seconds) * 1000);
+      again((place.querySelector(':scope > .away') ? 1 : seconds) * 1000);
     };
+    const again = (ms) => {
+      clearTimeout(timer);
+      if (seconds > 0 && !signal.aborted) timer = setTimeout(turn, ms);
+    };
+    /* Where there is no stream (any more), the clock goes on. */
+    if (types) follow(tenant, types, () => again(300), signal).catch(() => {});
     turn();
     return place;
   };
 }
 
-async function listTenants() {
-  const answer = await get('/tenants', { signal: leaving.signal });
+/** Names for the head, which does not hold up the screen. */
+async function listTenants(tenant, screen, signal) {
+  const answer = await unless([0, 401, 403, 503], null, get('/tenants', { signal }));
+  if (answer === null || signal.aborted) return;
   tenants = answer.tenants;
+  drawHead(tenant, screen);
 }
 
 async function route() {
@@ -154,14 +157,13 @@ async function route() {
   const { signal } = leaving;
   const [kind, tenant, name, ...rest] = location.hash.replace(/^#\/?/, '').split('/').filter((p) => p !== '').map(decodeURIComponent);
   const screen = kind === 't' ? SCREENS.find(([one]) => one === (name ?? 'traffic')) : null;
-  const page = { tenant: kind === 't' ? tenant : null, rest, signal, live: region(signal), refuse: (fault) => (fault.status === 401 ? (keyForm(fault.message), '') : told(fault)) };
+  const page = { tenant: kind === 't' ? tenant : null, rest, signal, live: region(signal, tenant), refuse: (fault) => (fault.status === 401 ? (keyForm(fault.message), '') : told(fault)) };
   drawHead(page.tenant, screen?.[0]);
   document.title = page.tenant ? `${page.tenant}: ${screen?.[1] ?? ''} - laplaced` : 'laplaced';
+  listTenants(page.tenant, screen?.[0], signal).catch((fault) => { if (fault.name !== 'AbortError') throw fault; });
   try {
-    await unless([0, 503], null, listTenants());
-    drawHead(page.tenant, screen?.[0]);
-    const shown = kind !== 't' ? await overview(page) : screen ? await screen[2](page)
-      : h('p', { class: 'problem' }, 'There is no such screen. ', to([], 'All tenants'));
+    const found = kind !== 't' ? overview : screen?.[2];
+    const shown = found ? await (await found())(page) : h('p', { class: 'problem' }, 'There is no such screen. ', to([], 'All tenants'));
     if (!signal.aborted) main.replaceChildren(shown);
   } catch (fault) {
     if (fault.name === 'AbortError' || signal.aborted) return;

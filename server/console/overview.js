@@ -4,10 +4,10 @@ import { get, of, unless, request } from './api.js';
 import { table, interval } from './table.js';
 import { whisker, axis, span, spark } from './plot.js';
 import { count, num, known } from './format.js';
-import { beginnings } from './welcome.js';
 
 const SPARKS = 24; /* tenants whose course is drawn */
 const DAYS = 86400000;
+const MANY = 10000; /* events that a challenger may be behind without a word */
 
 /* --- the server ---------------------------------------------------------------------------------------------- */
 
@@ -38,24 +38,37 @@ async function pulse(signal) {
 
 /* --- tenants ------------------------------------------------------------------------------------------------- */
 
+const courses = {}; /* by tenant; asked for once a minute */
+
 async function load(page) {
   const { signal } = page;
-  const names = (await get('/tenants', { signal })).tenants;
-  const list = await Promise.all(names.map(async (t) => ({ ...t, stats: t.state === 'failed' ? null : await unless([404, 429, 500, 503], null, get(of(t.name, 'stats'), { signal })) })));
+  const list = (await get('/tenants?stats=1', { signal })).tenants;
+  /* Those that are not in memory have none: a few are asked for, of a long list that would open the whole disk. */
+  await Promise.all(list.filter((t) => !t.stats && t.state === 'closed').slice(0, SPARKS).map(async (t) => {
+    t.stats = await unless([404, 429, 500, 503], undefined, get(of(t.name, 'stats'), { signal }));
+  }));
   const busy = list.filter((t) => t.stats?.decisions > 0).slice(0, SPARKS);
   const from = Date.now() - 2 * DAYS;
-  const courses = {};
-  await Promise.all(busy.map(async (t) => {
+  await Promise.all(busy.filter((t) => !(courses[t.name]?.until > Date.now())).map(async (t) => {
     const means = async (step) => (await unless([404, 429, 503], null, get(`${of(t.name, 'series')}?step=${step}&from=${from}`, { signal })))?.rows.filter((r) => r.rewards > 0).map((r) => r.sum / r.rewards) ?? [];
     const hours = await means('hour');
-    courses[t.name] = hours.length < 3 ? await means('minute') : hours;
+    courses[t.name] = { means: hours.length < 3 ? await means('minute') : hours, until: Date.now() + 60000 };
   }));
   return { list, courses, pulse: await pulse(signal) };
 }
 
+/** What somebody should look at, in words. */
 function alarms(t) {
-  const all = [...(t.stats?.warnings ?? [])];
-  if (t.detail) all.push(t.detail);
+  const { stats } = t, all = [];
+  if (t.detail || t.state === 'failed') all.push(t.detail ?? 'the tenant cannot be opened');
+  if (stats?.traffic_alarm) all.push('the traffic of the experiment does not match its propensities');
+  all.push(...(stats?.warnings ?? []));
+  for (const c of stats?.challengers ?? []) {
+    if (c.stopped) all.push(['challenger ', id(c.name), ' follows the log no longer']);
+    else if (c.lag > MANY) all.push(['challenger ', id(c.name), ` is ${count(c.lag)} events behind`]);
+  }
+  if (stats?.unknown > 0) all.push(`${count(stats.unknown)} rewards found no decision`);
+  if (stats?.late > 0) all.push(`${count(stats.late)} rewards came after their window`);
   return all;
 }
 
@@ -65,10 +78,10 @@ const holdout = (t) => t.stats?.routes.holdout ?? {};
 
 function draw({ list, courses, pulse: beat }) {
   const decided = list.reduce((sum, t) => sum + (t.stats?.decisions ?? 0), 0);
-  const isEmpty = decided === 0 && list.every((t) => !t.stats || t.stats.rewards === 0);
-  if (isEmpty) return h('div', {}, h('h1', {}, 'Begin'), h('p', { class: 'lead' }, 'This server has decided nothing yet. Play a town, or take one of three recipes.'));
+  const isEmpty = decided === 0 && list.every((t) => t.stats?.rewards === 0);
+  if (isEmpty) return h('div', {}, h('p', { class: 'lead' }, 'This server has decided nothing yet. Play a town, or take one of three recipes.'));
   const at = span(list.flatMap((t) => [policy(t).lower, policy(t).upper, policy(t).mean_reward, holdout(t).lower, holdout(t).upper, holdout(t).mean_reward]));
-  const warned = list.filter((t) => alarms(t).length > 0 || t.state === 'failed');
+  const warned = list.filter((t) => alarms(t).length > 0);
   const columns = [
     { name: 'tenant', kind: 'id', value: (t) => t.name, cell: (t) => [to(['t', t.name, 'traffic'], id(t.name)), isReady(t) ? '' : h('span', { class: 'bad' }, ` ${t.state}`)] },
     { name: 'decisions', kind: 'count', value: (t) => t.stats?.decisions ?? t.decisions ?? null },
@@ -77,25 +90,32 @@ function draw({ list, courses, pulse: beat }) {
     { name: '', kind: 'plot', head: axis(at), value: () => null, cell: (t) => h('div', { class: 'pair' },
       whisker(at, policy(t).mean_reward, policy(t).lower, policy(t).upper),
       holdout(t).rewards > 0 ? whisker(at, holdout(t).mean_reward, holdout(t).lower, holdout(t).upper, 'c1') : null) },
-    { name: 'holdout', kind: 'num', value: (t) => holdout(t).mean_reward ?? null },
-    interval('its 95 %', (t) => holdout(t).lower ?? null, (t) => holdout(t).upper ?? null),
-    { name: '2 days', kind: 'plot', value: () => null, cell: (t) => (courses[t.name]?.length > 1 ? spark(courses[t.name]) : '–') },
+    ...(list.some((t) => holdout(t).rewards > 0) ? [
+      { name: 'holdout', kind: 'num', value: (t) => holdout(t).mean_reward ?? null },
+      interval('its 95 %', (t) => holdout(t).lower ?? null, (t) => holdout(t).upper ?? null)] : []),
+    ...(list.some((t) => t.stats?.experiment) ? [{ name: 'experiment', value: (t) => t.stats?.experiment ?? null }] : []),
+    ...(list.some((t) => courses[t.name]?.means.length > 1) ? [{ name: '2 days', kind: 'plot', value: () => null, cell: (t) => (courses[t.name]?.means.length > 1 ? spark(courses[t.name].means) : '–') }] : []),
     { name: 'waiting', kind: 'count', value: (t) => t.stats?.pending ?? null },
+    { name: 'last event', kind: 'time', value: (t) => t.stats?.last_event_at ?? null },
     { name: 'algorithm', value: (t) => t.algorithm ?? null },
   ];
   return h('div', {},
-    h('h1', {}, 'Tenants'),
     h('p', { class: 'lead' }, h('strong', { 'data-of': 'decisions' }, count(decided)), ' decisions in ', h('strong', {}, count(list.length)), list.length === 1 ? ' tenant' : ' tenants',
       beat && known(beat.rate) ? [', now ', h('strong', {}, num(beat.rate)), ' requests a second'] : null,
       beat && known(beat.slowest) ? [', 99 % of decisions within ', h('strong', {}, Number.isFinite(beat.slowest) ? `${num(1000 * beat.slowest)} ms` : 'more than the last bucket')] : null, '.'),
     warned.length ? h('section', { class: 'problem' }, h('h2', {}, 'To look at'),
-      h('ul', {}, warned.flatMap((t) => (alarms(t).length ? alarms(t) : ['the tenant cannot be opened']).map((text) => h('li', {}, id(t.name), ': ', text))))) : null,
-    table({ id: 'tenants', name: 'tenants', caption: 'Mean reward since the beginning: of the policy (first colour) and, where there is one, of the holdout (second)', columns, rows: list }));
+      h('ul', {}, warned.flatMap((t) => alarms(t).map((text) => h('li', {}, id(t.name), ': ', text))))) : null,
+    table({ id: 'tenants', name: 'tenants', caption: list.some((t) => holdout(t).rewards > 0) ? 'Mean reward since the beginning: of the policy (first colour) and of the holdout (second)' : 'Mean reward of the policy since the beginning', columns, rows: list }));
 }
 
 export function overview(page) {
-  const below = beginnings(); /* made once: a town that is being played outlives the next look at the server */
-  return h('div', {}, page.live(() => load(page), (data) => {
+  /* Made once: a town that is being played outlives the next look at the server. Loaded when it is opened. */
+  const below = h('details', { class: 'welcome', id: 'begin', ontoggle: async (event) => {
+    if (event.target !== below || below.dataset.asked) return;
+    below.dataset.asked = 'true';
+    below.append(...(await import('./welcome.js')).beginnings());
+  } }, h('summary', {}, 'Play a town; three recipes'));
+  return h('div', {}, h('h1', {}, 'Tenants'), page.live(() => load(page), (data) => {
     const shown = draw(data);
     if (shown.querySelector('#tenants') === null) below.open = true;
     return shown;

@@ -22,7 +22,7 @@ function cell(column, row) {
     : column.kind === 'id' ? id(value ?? '–')
     : SHOWN[column.kind] ? SHOWN[column.kind](value) : value ?? '–';
   const isNumber = ['num', 'count', 'percent', 'interval'].includes(column.kind);
-  return h('td', { class: isNumber ? 'number' : column.kind === 'plot' ? 'picture' : null }, shown);
+  return h('td', { class: isNumber ? 'number' : column.kind === 'plot' ? 'picture' : column.kind === 'time' ? 'time' : null }, shown);
 }
 
 /** Text that a spreadsheet would take for a formula is marked as text. */

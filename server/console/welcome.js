@@ -83,10 +83,11 @@ function townPlayer() {
   return place;
 }
 
-/** A town to play, and the recipes; folded. */
-export const beginnings = () => h('details', { class: 'welcome', id: 'begin' }, h('summary', {}, 'Play a town; three recipes'),
+/** A town to play, and the recipes. */
+export const beginnings = () => [
   h('section', { class: 'card' },
     h('h2', {}, 'See it learn'),
     h('p', {}, `Sixty people in three circles of friends; each circle likes other things. This page sends ${count(ROUNDS)} of their visits through the server, into a tenant of its own, and you see what the server makes of them.`),
     townPlayer()),
-  RECIPES.map(([title, text]) => h('section', { class: 'card' }, h('h2', {}, title), h('pre', { tabindex: 0, 'aria-label': `Commands: ${title}` }, h('code', {}, text)))));
+  ...RECIPES.map(([title, text]) => h('section', { class: 'card' }, h('h2', {}, title), h('pre', { tabindex: 0, 'aria-label': `Commands: ${title}` }, h('code', {}, text)))),
+];

@@ -18,7 +18,6 @@
 
 #define ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */
 #define MEAN_ARM_PRESET "ucb"
-#define LOOK_AT_BYTES 256u /* decisions between two looks at the models' size */
 
 const char *ld_ope_name(int kind)
 {
@@ -241,22 +240,12 @@ static int take_graph(void *arg, const struct kb_event *ev, struct ld_message *w
     return rc == 0 && u->model != NULL ? u->model->ops->graph(u->model, ev, why) : rc;
 }
 
-/* Now and then: what learns grows. */
-static int check_bytes(struct ld_ope_run *u)
-{
-    if (u->o->max_bytes == 0 || u->k % LOOK_AT_BYTES != 0)
-        return 0;
-    if (ld_ope_policy_bytes(u->policy) + (u->model != NULL ? ld_ope_policy_bytes(u->model) : 0) <= u->o->max_bytes)
-        return 0;
-    return ld_fail(u->why, LD_OPE_TOO_LARGE, u->o->max_bytes);
-}
-
 static int judge_next(void *arg, const struct ld_logged *ev)
 {
     struct ld_ope_run *u = arg;
     struct ld_message why = {""};
 
-    if (go_on(u) != 0 || check_bytes(u) != 0)
+    if (go_on(u) != 0)
         return -1;
     if (judge_event(u, ev, u->k++) == 0)
         return 0;

@@ -22,7 +22,6 @@
 #include "evaluate/ope_trace.h"
 
 #define LD_OPE_WHY 256
-#define LD_OPE_TOO_LARGE "the models of the evaluation take more than %zu bytes"
 
 enum ld_ope_kind { LD_OPE_REPLAY, LD_OPE_IPS, LD_OPE_SNIPS, LD_OPE_CLIPPED, LD_OPE_DR, LD_OPE_N };
 
@@ -47,7 +46,6 @@ struct ld_ope_options {
     /* The model of q, which is there from now until it is NULL again: for who cancels (ope_policy.h). NULL: nobody */
     void (*show_model)(void *arg, struct ld_ope_policy *model);
     void *arg;
-    size_t max_bytes; /* of the models; 0: any */
 };
 
 struct ld_ope_estimate {

@@ -1,6 +1,8 @@
 /* Policies that need nothing but the log: see ope_policy.h. */
 #include "evaluate/ope_policy.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 void ld_ope_policy_free(struct ld_ope_policy *p)
@@ -51,4 +53,48 @@ struct ld_ope_policy *ld_ope_policy_even(bool is_logging, struct ld_message *why
     }
     u->base = (struct ld_ope_policy){is_logging ? &logged : &uniform, is_logging};
     return &u->base;
+}
+
+/* --- one arm ------------------------------------------------------------------------------------------- */
+
+struct fixed {
+    struct ld_ope_policy base;
+    double *share; /* [cap] */
+    size_t cap;
+    char arm[KB_ID_MAX_BYTES + 1];
+};
+
+/* Where the arm is no candidate all is 0, which counts as mass that the log cannot speak of. */
+static int fixed_propensities(struct ld_ope_policy *p, const struct ld_decisions *log, const struct ld_logged *ev,
+                              const double **out, struct ld_message *why)
+{
+    struct fixed *f = (struct fixed *)p;
+    const uint32_t arm = kb_ids_find(&log->arms, f->arm);
+
+    if (kb_grow((void **)&f->share, &f->cap, ev->n, 16, sizeof *f->share) != 0)
+        return ld_fail(why, "%s", kb_strerror((int)KB_ENOMEM));
+    for (size_t i = 0; i < ev->n; i++)
+        f->share[i] = ev->arm[i] == arm ? 1 : 0;
+    *out = f->share;
+    return 0;
+}
+
+static void fixed_free(struct ld_ope_policy *p)
+{
+    kb_free(((struct fixed *)p)->share);
+    kb_free(p);
+}
+
+struct ld_ope_policy *ld_ope_policy_arm(const char *arm, struct ld_message *why)
+{
+    static const struct ld_ope_policy_ops ops = {"arm", fixed_propensities, NULL, fixed_free, NULL};
+    struct fixed *f = kb_array(1, 1, sizeof *f);
+
+    if (f == NULL) {
+        (void)ld_fail(why, "%s", kb_strerror((int)KB_ENOMEM));
+        return NULL;
+    }
+    f->base.ops = &ops;
+    strncpy(f->arm, arm, KB_ID_MAX_BYTES);
+    return &f->base;
 }

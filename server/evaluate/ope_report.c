@@ -2,7 +2,9 @@
  * ope_report.h. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/version.h"
 #include "evaluate/ope_report.h"
 
 #define FEW 50.0 /* events below which an interval is to be doubted */
@@ -104,4 +106,33 @@ size_t ld_ope_report_arms(const struct ld_ope_report_entry *e, uint32_t *out, si
         out[at] = i;
     }
     return n;
+}
+
+/* --- where it comes from ----------------------------------------------------------------------------- */
+
+void ld_ope_report_describe(struct ld_ope_report *r, const struct ld_ope_origin *from)
+{
+    const double nan = (double)NAN;
+    const struct ld_ope_report_parameter all[] = {
+        {"format", from->format, nan},
+        {"estimators", from->estimators != NULL ? from->estimators : "replay,ips,snips,clipped_ips,dr", nan},
+        {"level", NULL, from->level_percent},
+        {"intervals", r->o->is_bernstein ? "bernstein" : "bootstrap", nan},
+        {"resamples", NULL, (double)r->o->n_resamples},
+        {"seed", NULL, (double)r->o->seed},
+        {"clip", NULL, r->o->clip},
+        {"min-ess", NULL, r->o->min_ess > 0 ? r->o->min_ess : r->entry[0].result.min_ess},
+        {"max-unsupported", NULL, r->o->max_unsupported},
+        {"reward-range", from->range, nan},
+        {"default-reward", NULL, from->read.default_reward},
+        {"propensity", from->propensity, nan},
+        {"all-routes", from->read.draws_only ? NULL : "yes", nan},
+        {"skip-bad", NULL, (double)from->read.skip_bad},
+        {"hash-seed", NULL, (double)from->read.hash_seed},
+        {"map", from->map, nan},
+        {"version", LD_VERSION, nan},
+    };
+
+    memcpy(r->parameter, all, sizeof all);
+    r->n_parameters = sizeof all / sizeof all[0];
 }

@@ -51,6 +51,15 @@ struct ld_ope_report {
 
 const char *ld_ope_report_course_name(int course); /* "logged", "ips", "snips", "dr" */
 
+/* What was asked for, as it was asked; NULL: it was left out. */
+struct ld_ope_origin {
+    const char *format, *estimators, *range, *propensity, *map;
+    double level_percent;
+    struct ld_decisions_options read;
+};
+/* The parameters. A report of no policies has none. */
+void ld_ope_report_describe(struct ld_ope_report *r, const struct ld_ope_origin *from);
+
 /* Courses and differences of evaluations that succeeded: some bootstraps each. 0, or -1: no memory, or it was told to
  * end. */
 int ld_ope_report_prepare(struct ld_ope_report *r);

@@ -12,8 +12,9 @@ enum { ACTIVE = 1, STOPPED = 2 };
 #define ONE_ARM 1.0 /* the propensity of a baseline that is one arm */
 
 struct ld_own_open {
-    struct kb_event ev; /* decided; what it points to stands behind */
-    double reward;      /* so far */
+    struct kb_event ev;            /* decided; what it points to stands behind */
+    uint32_t context_dim, arm_dim; /* of its vectors: those of the log may be others by its end */
+    double reward;                 /* so far */
     bool has_reward;
     bool is_deferred; /* and not activated: nobody was shown it */
     struct ld_own_open *before, *after;
@@ -108,6 +109,8 @@ static int begin_decision(struct ld_own_log *s, const struct kb_event *ev)
         return ld_decisions_no_memory(s->d);
     struct copy c = {(char *)(o + 1), 0};
     copy_decided(s, &c, ev, &o->ev);
+    o->context_dim = s->context_dim;
+    o->arm_dim = s->arm_dim;
     o->is_deferred = ev->as.decided.is_deferred;
     if (tsearch(o, &s->tree, by_id) == NULL) {
         kb_free(o);
@@ -139,47 +142,46 @@ void ld_own_log_candidates(struct ld_own_log *s, uint32_t arm, struct ld_logged 
 }
 
 /* The arm's number, and its vector where it is told. KB_ID_NONE with why. */
-static uint32_t read_arm(struct ld_own_log *s, const char *id, const double *features)
+static uint32_t read_arm(struct ld_own_log *s, uint32_t dim, const char *id, const double *features)
 {
     struct ld_decisions *d = s->d;
     const uint32_t arm = ld_decisions_arm(d, id);
 
-    if (arm == KB_ID_NONE || features == NULL || s->arm_dim == 0 || d->o.arm_dim == 0)
+    if (arm == KB_ID_NONE || features == NULL || dim == 0 || d->o.arm_dim == 0)
         return arm;
-    if (s->arm_dim != d->o.arm_dim) {
-        (void)ld_decisions_fail(d, "features", "%u numbers, where the configuration has %u", s->arm_dim, d->o.arm_dim);
+    if (dim != d->o.arm_dim) {
+        (void)ld_decisions_fail(d, "features", "%u numbers, where the configuration has %u", dim, d->o.arm_dim);
         return KB_ID_NONE;
     }
     memcpy(ld_decisions_arm_features(d, arm), features, d->o.arm_dim * sizeof *features);
     return arm;
 }
 
-static int read_context(struct ld_own_log *s, const double *context, struct ld_logged *out)
+static int read_context(struct ld_own_log *s, uint32_t dim, const double *context, struct ld_logged *out)
 {
     struct ld_decisions *d = s->d;
 
     if (d->o.context_dim == 0)
         return 0;
-    if (s->context_dim != d->o.context_dim || context == NULL)
-        return ld_decisions_fail(d, "context", "%u numbers, where the configuration has %u", s->context_dim,
-                                 d->o.context_dim);
+    if (dim != d->o.context_dim || context == NULL)
+        return ld_decisions_fail(d, "context", "%u numbers, where the configuration has %u", dim, d->o.context_dim);
     memcpy(d->context, context, d->o.context_dim * sizeof *context);
     out->context = d->context;
     return 0;
 }
 
 /* Candidates that a line names: their features are those that it tells, copied, as the next line may tell others. */
-static int read_among(struct ld_own_log *s, const struct kb_ev_slot *among, size_t n, uint32_t chosen,
-                      struct ld_logged *out)
+static int read_among(struct ld_own_log *s, const struct ld_own_open *o, uint32_t chosen, struct ld_logged *out)
 {
     struct ld_decisions *d = s->d;
-    const size_t dim = d->o.arm_dim;
+    const struct kb_ev_slot *among = o->ev.as.decided.among;
+    const size_t dim = d->o.arm_dim, n = o->ev.as.decided.n_among;
 
     if (ld_decisions_name(d, n, out) != 0)
         return LD_DECISIONS_BROKEN;
     out->chosen = n;
     for (size_t i = 0; i < n; i++) {
-        const uint32_t arm = read_arm(s, among[i].arm, among[i].features);
+        const uint32_t arm = read_arm(s, o->arm_dim, among[i].arm, among[i].features);
         if (arm == KB_ID_NONE)
             return -1;
         const size_t k = ld_decisions_name_arm(d, i, arm);
@@ -231,15 +233,16 @@ static int end_decision(struct ld_own_log *s, struct ld_own_open *o, struct ld_l
     out->user = ev->as.decided.user;
     out->at_ms = ev->at_ms;
     out->propensity = ev->as.decided.propensity;
-    const uint32_t arm = read_arm(s, ev->as.decided.slots[0].arm, ev->as.decided.slots[0].features);
-    if (arm == KB_ID_NONE || read_context(s, ev->as.decided.context, out) != 0 || ld_decisions_check(d, out) != 0)
+    const uint32_t arm = read_arm(s, o->arm_dim, ev->as.decided.slots[0].arm, ev->as.decided.slots[0].features);
+    if (arm == KB_ID_NONE || read_context(s, o->context_dim, ev->as.decided.context, out) != 0 ||
+        ld_decisions_check(d, out) != 0)
         return -1;
     if (ev->as.decided.among != NULL && ev->as.decided.n_among == 0) {
         ld_decisions_skip(d, "decisions whose candidates are not known");
         return 0;
     }
     if (ev->as.decided.among != NULL)
-        return read_among(s, ev->as.decided.among, ev->as.decided.n_among, arm, out);
+        return read_among(s, o, arm, out);
     ld_own_log_candidates(s, arm, out);
     return 1;
 }
@@ -270,8 +273,9 @@ static int observe(struct ld_own_log *s, const struct kb_event *ev, struct ld_lo
     out->propensity = ev->as.observed.propensity;
     out->reward = ev->as.observed.reward;
     out->id = ev->as.observed.id;
-    const uint32_t arm = read_arm(s, ev->as.observed.arm.arm, ev->as.observed.arm.features);
-    if (arm == KB_ID_NONE || read_context(s, ev->as.observed.context, out) != 0 || ld_decisions_check(s->d, out) != 0)
+    const uint32_t arm = read_arm(s, s->arm_dim, ev->as.observed.arm.arm, ev->as.observed.arm.features);
+    if (arm == KB_ID_NONE || read_context(s, s->context_dim, ev->as.observed.context, out) != 0 ||
+        ld_decisions_check(s->d, out) != 0)
         return -1;
     ld_own_log_candidates(s, arm, out);
     return 1;
@@ -304,7 +308,7 @@ static void turn_arms(struct ld_own_log *s, const char *const *ids, size_t n, bo
 
 static int put_arm(struct ld_own_log *s, const struct kb_ev_arm *a)
 {
-    const uint32_t arm = read_arm(s, a->id, a->features);
+    const uint32_t arm = read_arm(s, s->arm_dim, a->id, a->features);
 
     return arm != KB_ID_NONE ? set_flags(s, arm, a->is_active, a->is_stopped) : -1;
 }

@@ -17,7 +17,7 @@
 
 /* ---- life ------------------------------------------------------------------------------------------------ */
 
-static enum kb_err check_spec(const struct kb_spec *spec, struct kb_errmsg *msg)
+enum kb_err ld_shadow_check(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     if (kb_rule_reads_levels(spec->rule.type))
         return kb_fail(KB_EUNSUPPORTED, msg, "/rule/type",
@@ -28,7 +28,7 @@ static enum kb_err check_spec(const struct kb_spec *spec, struct kb_errmsg *msg)
 
 enum kb_err ld_shadow_new(struct ld_shadow **out, const struct kb_spec *spec, struct kb_errmsg *msg)
 {
-    enum kb_err rc = check_spec(spec, msg);
+    enum kb_err rc = ld_shadow_check(spec, msg);
 
     if (rc != KB_OK)
         return rc;

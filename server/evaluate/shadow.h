@@ -26,6 +26,8 @@
 
 struct ld_shadow;
 
+/* Whether there can be one of this configuration: KB_EINVAL, KB_EUNSUPPORTED with msg (may be NULL). */
+enum kb_err ld_shadow_check(const struct kb_spec *spec, struct kb_errmsg *msg);
 /* An empty model; spec is copied. Its dimensions must be those of the log, or 0: then the log's contexts or features
  * are not looked at. KB_ENOMEM; KB_EINVAL, KB_EUNSUPPORTED with msg (may be NULL) for what no shadow can have. */
 enum kb_err ld_shadow_new(struct ld_shadow **out, const struct kb_spec *spec, struct kb_errmsg *msg);

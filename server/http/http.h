@@ -137,7 +137,7 @@ struct ld_reply {
     char *text;                 /* malloc'd and taken over; NULL: there was no memory for it, which is the answer */
     const char *constant;       /* static, in place of it */
     size_t n;
-    const struct ld_header *headers; /* of a constant, or of a 204; copied */
+    const struct ld_header *headers; /* of a constant, a short text, or of a 204; copied */
     size_t n_headers;
 };
 /* A long text goes into a file; without room for that, 503 may be the answer. */

@@ -155,15 +155,21 @@ static struct MHD_Response *problem_response(const struct ld_request *r, const s
 
 /* A long text goes into a file, so that clients that do not read cost no memory (http_file.c); where there is none to
  * be had it counts as a body. */
-static void reply_text(struct ld_request *r, int status, const char *content_type, char *text, size_t n)
+static void reply_text(struct ld_request *r, int status, const char *content_type, const struct ld_reply *reply)
 {
+    char *text = reply->text;
+    const size_t n = reply->n;
+
     if (n > LD_ANSWER_BYTES && ld_reply_long(r, status, content_type, text, n)) {
         free(text);
     } else if (n > LD_ANSWER_BYTES && !ld_body_memory_take(r->memory, &r->n_memory, r->cap + n)) {
         free(text);
         ld_request_refuse_memory(r);
     } else {
-        ld_request_finish(r, status, ld_response_of(content_type, text, n), n);
+        struct MHD_Response *response = ld_response_of(content_type, text, n);
+        for (size_t i = 0; i < reply->n_headers; i++)
+            ld_response_header(&response, reply->headers[i].name, reply->headers[i].value);
+        ld_request_finish(r, status, response, n);
     }
 }
 
@@ -200,7 +206,7 @@ void ld_reply(struct ld_request *r, const struct ld_reply *reply)
     else if (reply->text == NULL)
         ld_reply_status(r, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the answer");
     else
-        reply_text(r, status, content_type, reply->text, reply->n);
+        reply_text(r, status, content_type, reply);
 }
 
 /* The problem is read during the call only. */

@@ -56,6 +56,7 @@ static const struct ld_rule any = {.lo = 0, .hi = INFINITY}, real = {.lo = -INFI
                             level_or_none = {.lo = 0, .hi = KB_MAX_LEVEL}, word = {.lo = 1, .hi = 32},
                             dropped_text = {.lo = 1, .hi = LD_MAX_DROPPED},
                             up_to_most_tunings = {.lo = 0, .hi = KB_MOST_TUNINGS},
+                            up_to_most_values = {.lo = 1, .hi = KB_MOST_VALUES},
                             up_to_most_odds = {.lo = 1, .hi = KB_MOST_ODDS},
                             one_slot_or_more = {.lo = 1, .hi = KB_MAX_SLOTS},
                             two_slots_or_more = {.lo = 2, .hi = KB_MAX_SLOTS},
@@ -215,8 +216,14 @@ static void close_decided(struct ld_in *in, struct line *l)
 
 /* --- what follows a decision, and observations --------------------------------------------------------- */
 
+#define METRIC(of, told, how)                                                                                          \
+    {"metric", LD_ROW_TEXT, how, EV(of.metric.name), .rule = &ld_metric_name_rule}, told,                              \
+        REAL_OR_NOT("before", EV(of.metric.before), EV(of.metric.has_before)),                                         \
+        REAL_OR_NOT("total", EV(of.metric.total), EV(of.metric.has_total))
+
 /* Shared by `rewarded` and `late`, of which the type alone says whether the reward was learned. Without an arm, slot 0
- * was meant. */
+ * was meant. A late one is of no metric: the first N_LATE are its. */
+#define N_LATE (N_HEAD + 6)
 static const struct ld_row rewarded[] = {
     HEAD,
     DECISION_ID("decision", 0, EV(rewarded.decision)),
@@ -225,7 +232,27 @@ static const struct ld_row rewarded[] = {
     DECISION_ID("id", OPTIONAL, EV(rewarded.id)),
     ID("event", OPTIONAL, EV(rewarded.event)),
     TIME("happened_at", OPTIONAL, EV(rewarded.happened_at_ms)),
+    METRIC(rewarded, REAL_OR_NOT("value", EV(rewarded.metric.value), EV(rewarded.metric.is_told)), OPTIONAL),
 };
+
+static void close_rewarded(struct ld_in *in, struct line *l)
+{
+    const struct kb_ev_metric *m = &l->ev.as.rewarded.metric;
+    if ((m->name != NULL) != m->is_told || (m->name == NULL && (m->has_before || m->has_total)))
+        ld_in_fault(in, m->name != NULL ? "value" : "metric", "required: metric and value stand together");
+}
+
+static const struct ld_row measured[] = {
+    HEAD,
+    DECISION_ID("decision", 0, EV(measured.decision)),
+    METRIC(measured, REAL("reward", 0, EV(measured.metric.value)), 0),
+    ID("arm", OPTIONAL, EV(measured.arm)),
+    FLAG("late", OPTIONAL, EV(measured.is_late)),
+    DECISION_ID("id", OPTIONAL, EV(measured.id)),
+    ID("event", OPTIONAL, EV(measured.event)),
+    TIME("happened_at", OPTIONAL, EV(measured.happened_at_ms)),
+};
+
 static_assert(EV(late.decision) == EV(rewarded.decision) && EV(late.arm) == EV(rewarded.arm) &&
                   EV(late.reward) == EV(rewarded.reward) && EV(late.id) == EV(rewarded.id) &&
                   EV(late.event) == EV(rewarded.event) && EV(late.happened_at_ms) == EV(rewarded.happened_at_ms),
@@ -489,6 +516,14 @@ static const struct ld_row open_slot_rows[] = {
 static const struct ld_list open_slots = {LD_ROWS(open_slot_rows), sizeof(struct kb_ev_open_slot), LD_LIST_OBJECTS,
                                           NULL};
 
+static const struct ld_row open_value_rows[] = {
+    {"metric", LD_ROW_TEXT, 0, offsetof(struct kb_ev_open_value, metric), .rule = &ld_metric_name_rule},
+    NUMBER("slot", 0, offsetof(struct kb_ev_open_value, slot), &number),
+    REAL("value", 0, offsetof(struct kb_ev_open_value, value)),
+};
+static const struct ld_list open_values = {LD_ROWS(open_value_rows), sizeof(struct kb_ev_open_value), LD_LIST_OBJECTS,
+                                           NULL};
+
 static const struct ld_row part_decision[] = {
     PART_HEAD,
     DECISION_ID("decision", 0, PART(decision)),
@@ -500,6 +535,7 @@ static const struct ld_row part_decision[] = {
     NUMBER("level", 0, PART(level), &level_or_none),
     WORD("route", OPTIONAL, PART(route), kb_route_words),
     SHORT_LIST("slots", LD_ROW_EARLY, PART(slots), PART(n_slots), &open_slots, &one_slot_or_more),
+    SHORT_LIST("values", OPTIONAL, PART(values), PART(n_values), &open_values, &up_to_most_values),
 };
 
 #define KNOWN(member) offsetof(struct kb_ev_known_arm, member)
@@ -633,8 +669,8 @@ static const struct {
     [KB_EV_GRAPH] = {LD_ROWS(graph), NULL, NULL},
     [KB_EV_ARMS] = {LD_ROWS(arms), NULL, NULL},
     [KB_EV_DECIDED] = {LD_ROWS(decided), open_decided, close_decided},
-    [KB_EV_REWARDED] = {LD_ROWS(rewarded), NULL, NULL},
-    [KB_EV_LATE] = {LD_ROWS(rewarded), NULL, NULL},
+    [KB_EV_REWARDED] = {LD_ROWS(rewarded), NULL, close_rewarded},
+    [KB_EV_LATE] = {{rewarded, N_LATE}, NULL, NULL},
     [KB_EV_OBSERVED] = {LD_ROWS(observed), NULL, NULL},
     [KB_EV_EXPIRED] = {LD_ROWS(expired), NULL, NULL},
     [KB_EV_ACTIVATED] = {LD_ROWS(activated), NULL, NULL},
@@ -642,6 +678,7 @@ static const struct {
     [KB_EV_SUMMARY] = {{NULL, 0}, open_summary, close_summary},
     [KB_EV_REDACTED] = {LD_ROWS(redacted), NULL, NULL},
     [KB_EV_TUNED] = {LD_ROWS(tuned), open_tuned, close_tuned},
+    [KB_EV_MEASURED] = {LD_ROWS(measured), NULL, NULL},
 };
 
 /* Those of a type, where a part of a summary, or whether it is a reset, says which. */

@@ -34,6 +34,7 @@ static const struct {
     {"/promotion/challenger", LD_NAME_OR_NULL, AT(promotion.challenger), 0},
     {"/promotion/reason", LD_CHOICE, AT(promotion.reason), 0},
     {"/experiment", LD_EXPERIMENT, AT(experiment), 0},
+    {"/metrics", LD_METRICS, AT(spec.has_metrics), 0}, /* which follows from them */
 };
 
 static const enum ld_field_kind kinds[] = {

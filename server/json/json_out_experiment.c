@@ -25,9 +25,16 @@ static const char *const verdicts[] = {
     [KB_VOID] = "void",
 };
 
+/* Of a metric: a guardrail is harmed or holds, another is changed. */
+static const char *const metric_verdicts[] = {
+    [KB_GO_ON] = "go_on",         [KB_BETTER] = "changed", [KB_WORSE] = "harmed",
+    [KB_NO_DIFFERENCE] = "holds", [KB_VOID] = "void",
+};
+
 /* --- words ------------------------------------------------------------------------------------------------- */
 
 #define ROOM LD_SENTENCE_BYTES
+#define METRIC_ROOM (ROOM + KB_METRIC_MAX_BYTES)
 
 /* x > 0 to three digits, towards 0: what is at least x is at least that. */
 static double cut(double x)
@@ -56,6 +63,20 @@ static void say(char *out, const char *name, enum kb_verdict verdict, double low
         snprintf(out, ROOM, "stop: no difference larger than %g", d);
     else
         snprintf(out, ROOM, "%s", verdict == KB_VOID ? "void: traffic does not match the told propensities" : "go on");
+}
+
+/* Of a guardrail at a look, or of another metric now. */
+static void say_metric(char *out, const char *arm, const struct ld_metric_settings *m, enum kb_verdict verdict,
+                       double estimate)
+{
+    if (verdict == KB_WORSE)
+        snprintf(out, METRIC_ROOM, "stop: %s harms %s by more than %g", arm, m->name, m->harm);
+    else if (verdict == KB_NO_DIFFERENCE)
+        snprintf(out, METRIC_ROOM, "%s does not harm %s by more than %g", arm, m->name, m->harm);
+    else if (verdict == KB_BETTER)
+        snprintf(out, METRIC_ROOM, "%s changes %s: it is %s", arm, m->name, estimate > 0 ? "higher" : "lower");
+    else
+        say(out, arm, verdict, 0, 0, 0);
 }
 
 /* --- parts --------------------------------------------------------------------------------------------------- */
@@ -114,21 +135,18 @@ static void put_arm(struct ld_text *t, const struct ld_experiment_arm_view *a)
     ld_text_lit(t, "}");
 }
 
-static void put_stop(struct ld_text *t, const char *name, const struct ld_experiment_stop *s, double d)
+static void put_stop(struct ld_text *t, const struct ld_experiment_stop *s, const char *verdict, const char *text)
 {
-    char text[ROOM];
-
     ld_text_key(t, "stop");
     if (s->verdict == KB_GO_ON) {
         ld_text_lit(t, "null");
         return;
     }
-    say(text, name, s->verdict, s->low, s->high, d);
     ld_text_lit(t, "{");
     ld_text_put_count(t, "seq", s->seq);
     ld_text_key(t, "at");
     ld_text_time(t, s->at_ms);
-    ld_text_put_string(t, "verdict", verdicts[s->verdict]);
+    ld_text_put_string(t, "verdict", verdict);
     ld_text_put_string(t, "sentence", text);
     ld_text_put_count(t, "decisions", s->n);
     ld_text_put_known(t, "estimate", s->estimate);
@@ -145,23 +163,29 @@ static void say_difference(char *out, const char *name, const struct ld_experime
     say(out, name, v->verdict, is_kept ? v->stop.low : v->low, is_kept ? v->stop.high : v->high, d);
 }
 
-/* The members of a comparison. */
-static void put_difference(struct ld_text *t, const char *name, const struct ld_experiment_difference *v, double d)
+static void put_estimate(struct ld_text *t, const struct ld_experiment_difference *v)
 {
-    char text[ROOM];
-
-    say_difference(text, name, v, d);
     ld_text_put_count(t, "decisions", v->n);
     ld_text_put_known(t, "estimate", v->estimate);
     ld_text_put_number(t, "low", v->low);
     ld_text_put_number(t, "high", v->high);
     ld_text_put_known(t, "lift", v->lift);
     ld_text_put_number(t, "log10_e", v->log10_e);
+}
+
+/* The members of a comparison. */
+static void put_difference(struct ld_text *t, const char *name, const struct ld_experiment_difference *v, double d)
+{
+    char text[ROOM], stop[ROOM];
+
+    say_difference(text, name, v, d);
+    say(stop, name, v->stop.verdict, v->stop.low, v->stop.high, d);
+    put_estimate(t, v);
     ld_text_put_known(t, "needed", v->needed);
     ld_text_put_number(t, "reach", v->reach);
     ld_text_put_string(t, "verdict", verdicts[v->verdict]);
     ld_text_put_string(t, "sentence", text);
-    put_stop(t, name, &v->stop, d);
+    put_stop(t, &v->stop, verdicts[v->stop.verdict], stop);
 }
 
 static void put_differences(struct ld_text *t, const struct ld_experiment_view *v)
@@ -204,6 +228,96 @@ static void put_traffic(struct ld_text *t, const struct ld_experiment_view *v)
     ld_text_lit(t, "}");
 }
 
+/* --- metrics ------------------------------------------------------------------------------------------------- */
+
+static void put_metric_difference(struct ld_text *t, const char *arm, const struct ld_metric_settings *m,
+                                  const struct ld_experiment_difference *v)
+{
+    char text[METRIC_ROOM], stop[METRIC_ROOM];
+
+    say_metric(text, arm, m, v->verdict, v->estimate);
+    say_metric(stop, arm, m, v->stop.verdict, v->stop.estimate);
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "arm", arm);
+    put_estimate(t, v);
+    ld_text_put_string(t, "verdict", metric_verdicts[v->verdict]);
+    ld_text_put_string(t, "sentence", text);
+    put_stop(t, &v->stop, metric_verdicts[v->stop.verdict], stop);
+    ld_text_lit(t, "}");
+}
+
+static void put_metric_arms(struct ld_text *t, const struct ld_experiment_view *v,
+                            const struct ld_experiment_metric_view *m)
+{
+    ld_text_key(t, "arms");
+    ld_text_lit(t, "[");
+    for (size_t a = 0; a < v->n_arms; a++) {
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "arm", v->arm[a].id);
+        put_side(t, "policy", &m->side[a][LD_SIDE_POLICY]);
+        put_side(t, "holdout", &m->side[a][LD_SIDE_HOLDOUT]);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
+static void put_metric_statement(struct ld_text *t, const struct ld_metric_settings *m, double level)
+{
+    char text[320];
+
+    if (m->role == LD_GUARDRAIL)
+        snprintf(
+            text, sizeof text,
+            "If the told propensities are right, the chance that some arm is ever said to harm it although it does "
+            "not is at most %g %%, and so is the chance that one is ever said not to although it does.",
+            100 * m->level);
+    else
+        snprintf(text, sizeof text,
+                 "If the told propensities are right, its intervals hold at every look with a chance of %g %%; of the "
+                 "changes of all such metrics that are told at a look at most %g %% are none, on the average.",
+                 100 * (1 - level), 100 * level);
+    ld_text_put_string(t, "statement", text);
+}
+
+static void put_metric(struct ld_text *t, const struct ld_experiment_view *v, const struct ld_experiment_metric_view *m)
+{
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "metric", m->settings.name);
+    ld_text_put_string(t, "role", kb_word(&ld_metric_role_words, (int)m->settings.role));
+    ld_text_key(t, "range");
+    ld_text_range(t, m->settings.low, m->settings.high);
+    ld_text_put_known(t, "harm", m->settings.role == LD_GUARDRAIL ? m->settings.harm : (double)NAN);
+    ld_text_put_count(t, "clipped", m->n_clipped);
+    put_metric_arms(t, v, m);
+    ld_text_key(t, "differences");
+    ld_text_lit(t, "[");
+    for (size_t a = 0; a < v->n_arms; a++)
+        if (a != v->baseline)
+            put_metric_difference(t, v->arm[a].id, &m->settings, &m->difference[a]);
+    ld_text_lit(t, "]");
+    put_metric_statement(t, &m->settings, v->settings.level);
+    ld_text_lit(t, "}");
+}
+
+static void put_metrics(struct ld_text *t, const struct ld_experiment_view *v)
+{
+    if (v->n_metrics == 0)
+        return;
+    ld_text_key(t, "metrics");
+    ld_text_lit(t, "[");
+    for (size_t m = 0; m < v->n_metrics; m++)
+        put_metric(t, v, &v->metric[m]);
+    ld_text_lit(t, "]");
+    ld_text_key(t, "changes");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "tests", v->n_tests);
+    ld_text_put_count(t, "found", v->is_void ? 0 : v->n_changes);
+    ld_text_lit(t, "}");
+}
+
 static void put_running(struct ld_text *t, const struct ld_experiment_view *v)
 {
     char statement[224];
@@ -225,6 +339,7 @@ static void put_running(struct ld_text *t, const struct ld_experiment_view *v)
     ld_text_lit(t, "]");
     put_differences(t, v);
     put_policy(t, v);
+    put_metrics(t, v);
     put_traffic(t, v);
     ld_text_put_string(t, "statement", statement);
     ld_text_put_string(t, "betting_odds",

@@ -10,6 +10,7 @@
 
 #include "json/json_experiment.h"
 #include "json/json_fields.h"
+#include "json/json_metric.h"
 #include "json/json_routing.h"
 #include "json/json_split.h"
 #include "json/json_util.h"
@@ -131,6 +132,9 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_EXPERIMENT:
         ld_text_experiment_settings(t, at);
         break;
+    case LD_METRICS:
+        ld_text_metrics(t, s);
+        break;
     case LD_RANGE_OR_NULL:
         ld_text_range(t, *(const double *)at, *((const double *)at + 1));
         break;
@@ -147,6 +151,8 @@ static bool is_silent(const struct ld_field *group, const struct ld_settings *s)
     const struct kb_spec *spec = &s->spec;
     if (group->kind == LD_EXPERIMENT)
         return !s->experiment.is_on;
+    if (group->kind == LD_METRICS)
+        return s->n_metrics == 0;
     if (group->kind == LD_RANGE_OR_NULL)
         return !*(const bool *)((const char *)s + group->flag);
     if (group->kind == LD_WEIGHTS)

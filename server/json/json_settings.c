@@ -14,6 +14,7 @@
 
 #include "json/json_experiment.h"
 #include "json/json_fields.h"
+#include "json/json_metric.h"
 #include "json/json_routing.h"
 #include "json/json_split.h"
 #include "base/names.h"
@@ -171,6 +172,9 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
         break;
     case LD_EXPERIMENT:
         ld_in_experiment(in, v, at);
+        break;
+    case LD_METRICS:
+        ld_in_metrics(in, v, rule, out);
         break;
     case LD_RANGE_OR_NULL:
         *flag = !ld_is(v, LD_V_NULL);
@@ -425,6 +429,7 @@ void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settin
     read_group(in, "", v, out);
     if (ld_in_done(in) != 0)
         return;
+    ld_settle_metrics(out);
     follow_bookkeeping(v, &out->spec);
     settle_tune(in, v, &out->spec);
     read_challengers(in, ld_member_of(v, "challengers"), out);
@@ -435,6 +440,8 @@ void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settin
         rc = check_guardrail(out, &msg);
     if (rc == KB_OK)
         rc = check_experiment(&out->experiment, &msg);
+    if (rc == KB_OK)
+        rc = ld_check_metrics(out, &msg);
     if (rc != KB_OK)
         refuse(in, rc, &msg);
     else

@@ -6,6 +6,7 @@
 
 const struct ld_rule ld_id_rule = {.lo = 1, .hi = 256};
 const struct ld_rule ld_decision_id_rule = {.lo = 1, .hi = 128};
+const struct ld_rule ld_metric_name_rule = {.lo = 1, .hi = 64};
 
 const struct ld_rules ld_candidate_rules = {(const struct ld_rule[]){
     {.key = "id", .lo = 1, .hi = 256, .is_required = true},
@@ -55,6 +56,23 @@ const struct ld_rules ld_arms_patch_rules = {(const struct ld_rule[]){
 const struct ld_rules ld_compact_rules = {(const struct ld_rule[]){
     {.key = "keep_events", .lo = 0, .hi = 9007199254740991, .is_required = true},
 }, 1};
+
+const struct ld_rules ld_evaluation_rules = {(const struct ld_rule[]){
+    {.key = "policies", .lo = 1, .hi = 8, .is_required = true},
+    {.key = "from", .lo = 0, .hi = 9007199254740991},
+    {.key = "to", .lo = 0, .hi = 9007199254740991},
+    {.key = "estimators", .choices = (const char *const[]){"replay", "ips", "snips", "clipped_ips", "dr", NULL}, .lo = 1, .hi = 5},
+    {.key = "id", .lo = 1, .hi = 64},
+}, 5};
+
+const struct ld_rules ld_arm_policy_rules = {(const struct ld_rule[]){
+    {.key = "arm", .lo = 1, .hi = 256, .is_required = true},
+}, 1};
+
+const struct ld_rules ld_configured_policy_rules = {(const struct ld_rule[]){
+    {.key = "configuration", .is_required = true},
+    {.key = "name", .lo = 1, .hi = 64},
+}, 2};
 
 const struct ld_rules ld_graph_rules = {(const struct ld_rule[]){
     {.key = "users", .lo = 0, .hi = INFINITY},
@@ -114,20 +132,22 @@ const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
     {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_required = true, .is_magnitude = true},
     {.key = "arm", .lo = 1, .hi = 256},
+    {.key = "metric", .lo = 1, .hi = 64},
     {.key = "id", .lo = 1, .hi = 128},
     {.key = "event", .lo = 1, .hi = 256},
     {.key = "at"},
-}, 6};
+}, 7};
 
 const struct ld_rules ld_user_reward_rules = {(const struct ld_rule[]){
     {.key = "user", .lo = 1, .hi = 256, .is_required = true},
     {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_required = true, .is_magnitude = true},
     {.key = "arm", .lo = 1, .hi = 256},
     {.key = "all"},
+    {.key = "metric", .lo = 1, .hi = 64},
     {.key = "id", .lo = 1, .hi = 128},
     {.key = "event", .lo = 1, .hi = 256},
     {.key = "at"},
-}, 7};
+}, 8};
 const struct ld_rule ld_rewards_rule = {.lo = 1, .hi = 1000};
 
 const struct ld_rules ld_rollback_rules = {(const struct ld_rule[]){
@@ -173,7 +193,19 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "guardrail"},
     {.key = "promotion"},
     {.key = "experiment"},
-}, 25};
+    {.key = "metrics", .lo = 0, .hi = 16},
+}, 26};
+
+const struct ld_rules ld_metric_rules = {(const struct ld_rule[]){
+    {.key = "name", .lo = 1, .hi = 64, .is_required = true},
+    {.key = "role", .choices = (const char *const[]){"observed", "guardrail", "objective", NULL}},
+    {.key = "weight", .lo = -1000000.0, .hi = 1000000.0},
+    {.key = "range", .lo = 2, .hi = 2},
+    {.key = "aggregation", .choices = (const char *const[]){"first", "sum", "last", NULL}},
+    {.key = "default", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
+    {.key = "harm", .lo = 0, .hi = 1e+30},
+    {.key = "level", .lo = 1e-06, .hi = 0.5},
+}, 8};
 
 const struct ld_rules ld_challenger_rules = {(const struct ld_rule[]){
     {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-kors", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},

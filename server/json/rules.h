@@ -26,6 +26,7 @@ struct ld_rules {
 #define LD_MAX_DEPTH 16u
 extern const struct ld_rule ld_id_rule;
 extern const struct ld_rule ld_decision_id_rule;
+extern const struct ld_rule ld_metric_name_rule;
 
 enum { LD_CANDIDATE_ID, LD_CANDIDATE_FEATURES };
 extern const struct ld_rules ld_candidate_rules;
@@ -56,6 +57,15 @@ extern const struct ld_rules ld_arms_patch_rules;
 enum { LD_COMPACT_KEEP_EVENTS };
 extern const struct ld_rules ld_compact_rules;
 
+enum { LD_EVALUATION_POLICIES, LD_EVALUATION_FROM, LD_EVALUATION_TO, LD_EVALUATION_ESTIMATORS, LD_EVALUATION_ID };
+extern const struct ld_rules ld_evaluation_rules;
+
+enum { LD_ARM_POLICY_ARM };
+extern const struct ld_rules ld_arm_policy_rules;
+
+enum { LD_CONFIGURED_POLICY_CONFIGURATION, LD_CONFIGURED_POLICY_NAME };
+extern const struct ld_rules ld_configured_policy_rules;
+
 enum { LD_GRAPH_USERS, LD_GRAPH_EDGES };
 extern const struct ld_rules ld_graph_rules;
 
@@ -85,11 +95,12 @@ extern const struct ld_rules ld_repair_rules;
 enum { LD_REPLAY_TYPE, LD_REPLAY_CONFIGURATION, LD_REPLAY_LOG, LD_REPLAY_COMMIT };
 extern const struct ld_rules ld_replay_rules;
 
-enum { LD_REWARD_DECISION, LD_REWARD_REWARD, LD_REWARD_ARM, LD_REWARD_ID, LD_REWARD_EVENT, LD_REWARD_AT };
+enum { LD_REWARD_DECISION, LD_REWARD_REWARD, LD_REWARD_ARM, LD_REWARD_METRIC, LD_REWARD_ID, LD_REWARD_EVENT,
+       LD_REWARD_AT };
 extern const struct ld_rules ld_reward_rules;
 
-enum { LD_USER_REWARD_USER, LD_USER_REWARD_REWARD, LD_USER_REWARD_ARM, LD_USER_REWARD_ALL, LD_USER_REWARD_ID,
-       LD_USER_REWARD_EVENT, LD_USER_REWARD_AT };
+enum { LD_USER_REWARD_USER, LD_USER_REWARD_REWARD, LD_USER_REWARD_ARM, LD_USER_REWARD_ALL, LD_USER_REWARD_METRIC,
+       LD_USER_REWARD_ID, LD_USER_REWARD_EVENT, LD_USER_REWARD_AT };
 extern const struct ld_rules ld_user_reward_rules;
 extern const struct ld_rule ld_rewards_rule;
 
@@ -107,8 +118,12 @@ enum { LD_CONFIGURATION_ALGORITHM, LD_CONFIGURATION_CONTEXT_DIM, LD_CONFIGURATIO
        LD_CONFIGURATION_PENDING, LD_CONFIGURATION_REWARD_WINDOW_S, LD_CONFIGURATION_DEFAULT_REWARD,
        LD_CONFIGURATION_AGGREGATION, LD_CONFIGURATION_DURABILITY, LD_CONFIGURATION_SEED, LD_CONFIGURATION_CHALLENGERS,
        LD_CONFIGURATION_LOG_CANDIDATES, LD_CONFIGURATION_GUARDRAIL, LD_CONFIGURATION_PROMOTION,
-       LD_CONFIGURATION_EXPERIMENT };
+       LD_CONFIGURATION_EXPERIMENT, LD_CONFIGURATION_METRICS };
 extern const struct ld_rules ld_configuration_rules;
+
+enum { LD_METRIC_NAME, LD_METRIC_ROLE, LD_METRIC_WEIGHT, LD_METRIC_RANGE, LD_METRIC_AGGREGATION, LD_METRIC_DEFAULT,
+       LD_METRIC_HARM, LD_METRIC_LEVEL };
+extern const struct ld_rules ld_metric_rules;
 
 enum { LD_CHALLENGER_ALGORITHM, LD_CHALLENGER_USER_KERNEL, LD_CHALLENGER_CONTEXT_KERNEL, LD_CHALLENGER_ARM_KERNEL,
        LD_CHALLENGER_REPRESENTATION, LD_CHALLENGER_PRIOR, LD_CHALLENGER_TUNE, LD_CHALLENGER_CONFIDENCE,

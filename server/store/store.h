@@ -171,10 +171,24 @@ void ld_decision_record_close(struct ld_decision_record *r);
 /* Whether the log has an observation of ev's id, and whether it is that one: user, arm and reward. */
 int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is_known, bool *is_same);
 
+/* A reward of the log: as it was told, of a metric or of the objective (NULL); arm may be NULL. */
+struct ld_told_reward {
+    const char *decision, *arm, *metric;
+    double reward;
+};
+
+/* What the log says of a metric of a decision's arm (NULL: that of slot 0). Values are the last ones told. */
+struct ld_metric_record {
+    bool has_value, has_late;
+    double value, late;
+};
+int ld_store_metric(struct ld_store *s, const struct ld_told_reward *of, const char *slot_0,
+                    struct ld_metric_record *out);
+
 /* Calls fn for each reward that was learned under an id of its sender's, in order of the log, until it returns non-zero
  * (which is returned). What it is given lasts as long as the call. */
-int ld_store_rewards(struct ld_store *s, const char *id,
-                     int (*fn)(void *arg, const char *decision, const char *arm, double reward), void *arg);
+int ld_store_rewards(struct ld_store *s, const char *id, int (*fn)(void *arg, const struct ld_told_reward *told),
+                     void *arg);
 
 /* Decisions, and rewards learned, since at_ms, by arm: rewards told, observations, defaults of closed windows; *arms is
  * malloc'd with its strings in one block (free(*arms)). A slate counts for each of its arms; `rewarded` counts slots,

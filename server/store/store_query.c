@@ -32,8 +32,9 @@
 
 /* Where a decision is told, +type keeps SQLite from the index on types, which it takes for as good.
  * Types are written as numbers because partial indexes are chosen by literals: 1 configured, 4 decided, 5
- * rewarded, 6 observed, 7 expired, 8 activated, 11 summary (event.h; stored, hence never renumbered). */
-_Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 5 && KB_EV_OBSERVED == 6,
+ * rewarded, 6 observed, 7 expired, 8 activated, 11 summary, 14 measured (event.h; stored, hence never renumbered). */
+_Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 5 && KB_EV_OBSERVED == 6 &&
+                   KB_EV_MEASURED == 14,
                "see the statements below");
 
 /* Of the window: a slate counts one decision for each of its arms. A reward without an arm is that of slot 0.
@@ -51,8 +52,15 @@ static const char *const statements[LD_N_QUERIES] = {
     [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer, user FROM " LD_LOG " WHERE decision = ?1 ORDER BY seq",
     [LD_QUERY_OBSERVATION] = "SELECT user = ?2 AND arm = ?3 AND reward = ?4 FROM events"
                              " WHERE decision = ?1 AND +type = 6 AND seq >= (SELECT kept FROM log_start)",
-    [LD_QUERY_REWARDS] = "SELECT decision, arm, reward FROM events INDEXED BY events_reward_id"
-                         " WHERE user = ?1 AND type = 5 AND seq >= (SELECT kept FROM log_start) ORDER BY seq",
+    [LD_QUERY_REWARDS] = "SELECT decision, arm, coalesce(json_extract(text, '$.value'), reward),"
+                         " json_extract(text, '$.metric'), seq FROM events INDEXED BY events_reward_id"
+                         " WHERE user = ?1 AND type = 5 AND seq >= (SELECT kept FROM log_start)"
+                         " UNION ALL SELECT decision, arm, reward, json_extract(text, '$.metric'), seq"
+                         " FROM events INDEXED BY events_measured_id"
+                         " WHERE user = ?1 AND type = 14 AND seq >= (SELECT kept FROM log_start) ORDER BY seq",
+    [LD_QUERY_METRIC] = "SELECT arm, coalesce(json_extract(text, '$.value'), reward), json_extract(text, '$.late')"
+                        " FROM events WHERE decision = ?1 AND (+type = 14 OR +type = 5)"
+                        " AND json_extract(text, '$.metric') = ?2 AND seq >= (SELECT kept FROM log_start) ORDER BY seq",
     [LD_QUERY_AGGREGATION] =
         "SELECT json_extract(text, '$.configuration.aggregation') FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
     [LD_QUERY_DECISIONS_SINCE] = "SELECT count(*) FROM events WHERE type = 4 AND seq > " SINCE,
@@ -329,8 +337,8 @@ int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is
 /* --- rewards under an id ------------------------------------------------------------------------------- */
 
 /* By the index of such rows, whose `user` is the id. O(log n + them). */
-int ld_store_rewards(struct ld_store *s, const char *id,
-                     int (*fn)(void *arg, const char *decision, const char *arm, double reward), void *arg)
+int ld_store_rewards(struct ld_store *s, const char *id, int (*fn)(void *arg, const struct ld_told_reward *told),
+                     void *arg)
 {
     struct query q;
     int rc = SQLITE_DONE, answer = 0, status = begin(s, LD_QUERY_REWARDS, &q);
@@ -338,9 +346,43 @@ int ld_store_rewards(struct ld_store *s, const char *id,
         return status;
     (void)sqlite3_bind_text(q.stmt, 1, id, -1, SQLITE_STATIC);
     while (answer == 0 && (rc = sqlite3_step(q.stmt)) == SQLITE_ROW)
-        answer = fn(arg, text_of(q.stmt, 0), text_of(q.stmt, 1), sqlite3_column_double(q.stmt, 2));
+        answer = fn(arg, &(struct ld_told_reward){text_of(q.stmt, 0), text_of(q.stmt, 1), text_of(q.stmt, 3),
+                                                  sqlite3_column_double(q.stmt, 2)});
     end(s, &q);
     return answer != 0 ? answer : ld_sql_status(rc);
+}
+
+/* A row of another slot says nothing. */
+static void note_metric(struct ld_metric_record *r, sqlite3_stmt *stmt, const char *wanted, const char *slot_0)
+{
+    const char *arm = text_of(stmt, 0);
+    const double value = sqlite3_column_double(stmt, 1);
+    if (strcmp(arm != NULL ? arm : slot_0, wanted) != 0)
+        return;
+    if (sqlite3_column_type(stmt, 2) != SQLITE_NULL) {
+        r->has_late = true;
+        r->late = value;
+    } else {
+        r->has_value = true;
+        r->value = value;
+    }
+}
+
+/* By the index on decisions, as ld_store_decision. */
+int ld_store_metric(struct ld_store *s, const struct ld_told_reward *of, const char *slot_0,
+                    struct ld_metric_record *out)
+{
+    struct query q;
+    int rc, status = begin(s, LD_QUERY_METRIC, &q);
+    *out = (struct ld_metric_record){.has_value = false};
+    if (status != LD_STORE_OK)
+        return status;
+    (void)sqlite3_bind_text(q.stmt, 1, of->decision, -1, SQLITE_STATIC);
+    (void)sqlite3_bind_text(q.stmt, 2, of->metric, -1, SQLITE_STATIC);
+    while ((rc = sqlite3_step(q.stmt)) == SQLITE_ROW)
+        note_metric(out, q.stmt, of->arm != NULL ? of->arm : slot_0, slot_0);
+    end(s, &q);
+    return ld_sql_status(rc);
 }
 
 /* --- a window ---------------------------------------------------------------------------------------- */

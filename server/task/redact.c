@@ -129,6 +129,8 @@ static const char *decision_of(const struct kb_event *ev)
         return ev->as.activated.decision;
     case KB_EV_LATE:
         return ev->as.late.decision;
+    case KB_EV_MEASURED:
+        return ev->as.measured.decision;
     default:
         return NULL;
     }

@@ -124,6 +124,16 @@ bool ld_batch_commit_id(struct ld_tenant *t, const char *id);
 int ld_reward_judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
                     struct ld_reward_result *result);
 /* commit_reward_user.c: the same of one that names a user. */
+/* commit_metric.c. Whether the reward names a metric that the tenant has not, which is told. */
+bool ld_metric_is_unknown(const struct ld_tenant *t, const struct ld_reward *reward, struct ld_reward_result *result);
+/* The metric's name as lines of the log have it: none of a single objective. */
+const char *ld_metric_in_log(const struct ld_tenant *t, const char *name);
+/* The line of a value, over that of a reward of the objective. False: *result tells all, or *rc is KB_EBUSY. */
+bool ld_metric_fill(const struct ld_tenant *t, const struct ld_reward *reward, struct kb_event *ev,
+                    struct ld_reward_result *result, int *rc);
+/* Of a decision that the log has and that is closed; slot_0 is the arm that it showed. Like ld_reward_judge. */
+int ld_metric_judge_closed(struct ld_tenant *t, const struct ld_reward *reward, const char *slot_0,
+                           struct ld_reward_result *result);
 int ld_reward_judge_user(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
                          struct ld_reward_result *result);
 /* Whether the log has rewards under its id, or cannot be asked: *result tells. */

@@ -12,7 +12,8 @@
  *
  * Under `first` a decision closes with the reward of its last slot, under `sum` and `last` with its window; the window
  * closes when the timer says so, hence up to a tick late. A slot is named by its arm; NULL is the arm drawn. Rewards
- * that name a user, and what stands in the log under the id of a reward, are the business of commit_reward_user.c.
+ * that name a user, and what stands in the log under the id of a reward, are the business of commit_reward_user.c;
+ * those that name a metric, of commit_metric.c.
  *
  * An array is answered item by item. When a commit fails, the items of that batch are lost and say 503, while items
  * committed before stay as they are; if nothing at all was committed the whole request is 503 and may be sent again.
@@ -90,6 +91,8 @@ static int judge_closed(struct ld_tenant *t, const struct ld_reward *reward, str
         tell(result, 503, "the log cannot be read");
     else if (!record.is_decided)
         tell_absent(result, LD_NO_DECISION, "no such decision");
+    else if (reward->metric != NULL)
+        rc = ld_metric_judge_closed(t, reward, record.arm, result);
     else if (record.has_reward && record.reward == reward->reward && !is_sum)
         tell(result, LD_DUPLICATE, NULL);
     else if (record.is_expired && record.has_late && record.late == reward->reward && !is_sum)
@@ -129,9 +132,9 @@ int ld_reward_judge(struct ld_tenant *t, struct ld_op *op, const struct ld_rewar
 {
     struct ld_entry entry = {.ev = {.type = KB_EV_REWARDED}};
     struct kb_errmsg msg = {.text = ""};
-    int rc;
+    int rc = KB_OK;
 
-    if (is_settled(t, reward, result))
+    if (reward->metric == NULL && is_settled(t, reward, result))
         return KB_OK;
     entry.ev.as.rewarded.decision = reward->decision;
     entry.ev.as.rewarded.arm = reward->arm;
@@ -139,6 +142,8 @@ int ld_reward_judge(struct ld_tenant *t, struct ld_op *op, const struct ld_rewar
     entry.ev.as.rewarded.id = reward->id;
     entry.ev.as.rewarded.event = reward->event;
     entry.ev.as.rewarded.happened_at_ms = reward->happened_at_ms;
+    if (reward->metric != NULL && !ld_metric_fill(t, reward, &entry.ev, result, &rc))
+        return rc;
     rc = ld_batch_stage(t, &entry, &msg);
     if (rc == KB_OK) {
         tell(result, 200, NULL);
@@ -157,7 +162,11 @@ static int judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *
 {
     if (reward->id != NULL && ld_reward_is_repeated(t, op, reward, result))
         return KB_OK;
-    return reward->user != NULL ? ld_reward_judge_user(t, op, reward, result) : ld_reward_judge(t, op, reward, result);
+    if (ld_metric_is_unknown(t, reward, result))
+        return KB_OK;
+    struct ld_reward one = *reward;
+    one.metric = ld_metric_in_log(t, reward->metric);
+    return one.user != NULL ? ld_reward_judge_user(t, op, &one, result) : ld_reward_judge(t, op, &one, result);
 }
 
 /* A reward that depends on an event of the batch is judged again when that is applied. After the flush nothing is

@@ -34,6 +34,7 @@ static void tell(struct ld_reward_result *result, int status, const char *detail
 struct found {
     struct ld_op *op;
     const struct ld_reward *reward;
+    const char *metric;     /* of it, as the log has it */
     const char **decisions; /* [most] in the op's memory */
     size_t n, most;
     bool is_other, has_no_memory;
@@ -51,16 +52,17 @@ static bool is_same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-static int find(void *arg, const char *decision, const char *arm, double reward)
+static int find(void *arg, const struct ld_told_reward *told)
 {
     struct found *f = arg;
     const struct ld_reward *asked = f->reward;
 
-    f->is_other |= f->n == f->most || reward != asked->reward || !is_same_text(arm, asked->arm) ||
-                   (asked->decision != NULL && !is_same_text(decision, asked->decision));
+    f->is_other |= f->n == f->most || told->reward != asked->reward || !is_same_text(told->arm, asked->arm) ||
+                   !is_same_text(told->metric, f->metric) ||
+                   (asked->decision != NULL && !is_same_text(told->decision, asked->decision));
     if (f->is_other)
         return 1;
-    const char *copy = decision != NULL ? keep(f->op, decision) : NULL;
+    const char *copy = told->decision != NULL ? keep(f->op, told->decision) : NULL;
     f->has_no_memory = copy == NULL;
     if (f->has_no_memory)
         return 1;
@@ -82,7 +84,8 @@ static int compare_user(struct ld_tenant *t, struct found *f)
 bool ld_reward_is_repeated(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
                            struct ld_reward_result *result)
 {
-    struct found f = {.op = op, .reward = reward, .most = reward->is_all ? MOST : 1};
+    struct found f = {
+        .op = op, .reward = reward, .metric = ld_metric_in_log(t, reward->metric), .most = reward->is_all ? MOST : 1};
     int rc = LD_STORE_OK;
 
     f.decisions = ld_doc_alloc(op->doc, f.most, sizeof *f.decisions);

@@ -49,6 +49,12 @@ void ld_row_index(struct ld_row *row, const struct kb_event *ev)
         row->arm = ev->as.late.arm;
         row->reward = ev->as.late.reward;
         break;
+    case KB_EV_MEASURED:
+        row->decision = ev->as.measured.decision;
+        row->user = ev->as.measured.is_late ? NULL : ev->as.measured.id; /* 0007_metrics.sql */
+        row->arm = ev->as.measured.arm;
+        row->reward = ev->as.measured.metric.value;
+        break;
     case KB_EV_OBSERVED:
         row->decision = ev->as.observed.id;
         row->user = ev->as.observed.user;

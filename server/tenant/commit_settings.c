@@ -27,6 +27,14 @@ static bool same_challengers(const struct ld_settings *a, const struct ld_settin
            strcmp(a->promotion.challenger, b->promotion.challenger) == 0 && a->promotion.reason == b->promotion.reason;
 }
 
+static bool same_metrics(const struct ld_settings *a, const struct ld_settings *b)
+{
+    for (size_t i = 0; i < a->n_metrics && i < b->n_metrics; i++)
+        if (!ld_metric_is_same(&a->metric[i], &b->metric[i]))
+            return false;
+    return a->n_metrics == b->n_metrics;
+}
+
 /* Every value that the log keeps of a configuration. The digest covers the numbers; the name of the algorithm is
  * compared besides, since two presets may resolve to the same values. */
 static bool same_settings(const struct ld_settings *a, const struct ld_settings *b)
@@ -34,7 +42,7 @@ static bool same_settings(const struct ld_settings *a, const struct ld_settings 
     return a->is_relaxed == b->is_relaxed && a->keep_events == b->keep_events && a->keep_age_ms == b->keep_age_ms &&
            strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
            kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT) && same_challengers(a, b) &&
-           ld_experiment_is_same(&a->experiment, &b->experiment);
+           ld_experiment_is_same(&a->experiment, &b->experiment) && same_metrics(a, b);
 }
 
 /* Dimensions are part of every vector in the log: they may move only while there is none. Before the first

@@ -84,6 +84,8 @@ void ld_op_free(struct ld_op *op)
     ld_doc_free(op->doc);
     ld_op_forgive(op);
     free(op->settings);
+    free(op->evaluation);
+    free(op->location);
     free(op->answer);
     free(op->reply);
     free(op);

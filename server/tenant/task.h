@@ -51,9 +51,10 @@ struct ld_task_kind {
     size_t size; /* of that structure, zeros at first but for its struct ld_task */
     enum ld_threads threads;
     bool is_for_read_only;    /* a tenant that takes no changes has it, too */
+    bool is_lasting;          /* who asks finds the same one each time, and start answers; `busy` is not looked at */
     const char *busy;         /* to who asks for it while it is under way */
     void (*init)(void *task); /* before anybody sees it */
-    /* The writer's, for an op that asks: LD_KEPT, or all is said in op, and the task ends. */
+    /* The writer's, for an op that asks: LD_KEPT, or all is said in op, and the task ends unless it lasts. */
     int (*start)(void *task, struct ld_op *op);
     /* The writer's: an op that is to be staged is the task's instead, which has it answered. */
     bool (*keep)(struct ld_tenant *t, struct ld_op *op);

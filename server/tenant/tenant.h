@@ -23,6 +23,7 @@
 #include "base/trace.h"
 
 struct ld_books;
+struct ld_evaluation_request;
 struct ld_task_kind;
 struct ld_tenant;
 struct ld_sched;
@@ -66,9 +67,12 @@ struct ld_op {
     struct ld_promotion promotion;  /* PROMOTE: what settings are made of */
     char user[KB_ID_MAX_BYTES + 1]; /* TASK: erasure. EVENT decided for a proxy: the arm told in place of a refusal */
     uint64_t keep_events;           /* TASK: compaction: of the last ones, so many stay as they are */
-    struct ld_reward *rewards;      /* REWARDS */
-    struct kb_event *events;        /* OBSERVE */
-    size_t n;                       /* of rewards or events */
+    struct ld_evaluation_request
+        *evaluation;           /* TASK: one that is to begin (owned); NULL: the one that `user` names is to go */
+    char *location;            /* the path of what is made, owned; NULL: nothing is */
+    struct ld_reward *rewards; /* REWARDS */
+    struct kb_event *events;   /* OBSERVE */
+    size_t n;                  /* of rewards or events */
     bool is_array;
     /* Filled by the writer: */
     char *reply; /* JSON text, owned; NULL: no content */

@@ -112,7 +112,7 @@ void ld_task_end(struct ld_task *x)
 int ld_task_expand(struct ld_tenant *t, struct ld_op *op)
 {
     ld_batch_flush(t);
-    if (ld_task_find(t, op->task) != NULL) {
+    if (!op->task->is_lasting && ld_task_find(t, op->task) != NULL) {
         ld_op_refuse_busy(op, op->task->busy);
         return 0;
     }
@@ -125,7 +125,8 @@ int ld_task_expand(struct ld_tenant *t, struct ld_op *op)
         x->op = op;
         return LD_KEPT;
     }
-    ld_task_end(x);
+    if (!op->task->is_lasting)
+        ld_task_end(x);
     return 0;
 }
 

@@ -55,6 +55,15 @@ struct ld_experiment_difference {
     struct ld_experiment_stop stop;
 };
 
+/* A metric by arm. Verdicts of a guardrail: KB_WORSE, harmed; KB_NO_DIFFERENCE, it holds. Of another: KB_BETTER, it is
+ * not the baseline's (docs/EXPERIMENTS.md). */
+struct ld_experiment_metric_view {
+    struct ld_metric_settings settings;
+    uint64_t n_clipped;
+    struct ld_experiment_side side[LD_EXPERIMENT_ARMS][LD_SIDE_N];
+    struct ld_experiment_difference difference[LD_EXPERIMENT_ARMS];
+};
+
 struct ld_experiment_view {
     enum ld_experiment_state state;
     struct ld_experiment_settings settings; /* as begun; baseline resolved */
@@ -73,7 +82,9 @@ struct ld_experiment_view {
     bool is_void;
     uint64_t void_seq; /* 0: of now, not yet of a look that stays */
     int64_t void_ms;
-    bool is_slow; /* the rule leaves some arm too rarely shown to prove much */
+    bool is_slow;                         /* the rule leaves some arm too rarely shown to prove much */
+    size_t n_metrics, n_tests, n_changes; /* tests: of metrics that are no guardrails */
+    struct ld_experiment_metric_view metric[LD_MOST_METRICS];
 };
 
 #endif

@@ -36,6 +36,7 @@ struct ld_reward {
     const char *decision, *user, *arm; /* arm may be NULL */
     double reward;
     bool is_all;            /* of every decision that the user was shown and that is open */
+    const char *metric;     /* NULL: the objective */
     const char *id, *event; /* NULL: none */
     int64_t happened_at_ms; /* 0: not told */
 };

@@ -23,6 +23,42 @@ bool ld_settings_log_candidates(const struct ld_settings *s)
     return s->is_logging_candidates || s->n_challengers > 0;
 }
 
+KB_WORDS(ld_metric_role_words, LD_METRIC_ROLE_MAP);
+
+const struct ld_metric_settings *ld_settings_metric(const struct ld_settings *s, const char *name)
+{
+    for (size_t i = 0; i < s->n_metrics; i++)
+        if (strcmp(s->metric[i].name, name) == 0)
+            return &s->metric[i];
+    return NULL;
+}
+
+bool ld_settings_weigh_metrics(const struct ld_settings *s)
+{
+    size_t n = 0;
+    bool is_plain = true;
+
+    for (size_t i = 0; i < s->n_metrics; i++) {
+        if (s->metric[i].role != LD_OBJECTIVE)
+            continue;
+        n++;
+        is_plain &= s->metric[i].weight == 1;
+    }
+    return n > 1 || !is_plain;
+}
+
+bool ld_metric_is_measured(const struct ld_settings *s, const struct ld_metric_settings *m)
+{
+    return m->role != LD_OBJECTIVE || ld_settings_weigh_metrics(s);
+}
+
+bool ld_metric_is_same(const struct ld_metric_settings *a, const struct ld_metric_settings *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->role == b->role && a->weight == b->weight && a->low == b->low &&
+           a->high == b->high && a->aggregation == b->aggregation && a->missing == b->missing && a->harm == b->harm &&
+           a->level == b->level;
+}
+
 bool ld_settings_log_odds(const struct ld_settings *s)
 {
     return s->experiment.is_on || s->guardrail.baseline[0] != '\0';

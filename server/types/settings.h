@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/words.h"
+#include "spec/event.h"
 #include "spec/spec.h"
 
 #define LD_MAX_CHALLENGERS 4u
@@ -36,6 +38,27 @@ struct ld_experiment_settings {
     double low, high;
 };
 
+#define LD_MOST_METRICS 16u
+
+/* X(enum, word) */
+#define LD_METRIC_ROLE_MAP(X)                                                                                          \
+    X(LD_OBSERVED, "observed")                                                                                         \
+    X(LD_GUARDRAIL, "guardrail")                                                                                       \
+    X(LD_OBJECTIVE, "objective")
+enum ld_metric_role { LD_METRIC_ROLE_MAP(KB_WORD_ENUM) LD_N_METRIC_ROLES };
+extern const struct kb_words ld_metric_role_words;
+
+/* What is measured of decisions by this name (docs/EXPERIMENTS.md). */
+struct ld_metric_settings {
+    char name[KB_METRIC_MAX_BYTES + 1];
+    enum ld_metric_role role;
+    double weight;                   /* of an objective */
+    double low, high;                /* of a decision's value; what is beyond is clipped */
+    enum kb_aggregation aggregation; /* of several values */
+    double missing;                  /* what a decision without one counts as */
+    double harm, level;              /* of a guardrail */
+};
+
 /* The configuration with what only the server uses. */
 struct ld_settings {
     struct kb_spec spec;
@@ -57,6 +80,8 @@ struct ld_settings {
         enum ld_promotion_reason reason;
     } promotion;
     struct ld_experiment_settings experiment;
+    struct ld_metric_settings metric[LD_MOST_METRICS];
+    size_t n_metrics;
 };
 /* What a configuration has that says nothing, but for its spec. */
 void ld_settings_init(struct ld_settings *s);
@@ -65,6 +90,14 @@ struct ld_challenger_settings *ld_settings_challenger(struct ld_settings *s, con
 /* Whether decisions tell what they were made among. */
 bool ld_settings_log_candidates(const struct ld_settings *s);
 bool ld_settings_log_odds(const struct ld_settings *s); /* and with what propensity each of them */
+
+/* NULL: none of that name. */
+const struct ld_metric_settings *ld_settings_metric(const struct ld_settings *s, const char *name);
+/* Whether the objective is a weighted sum of metrics; else at most one is it, and its rewards are the tenant's. */
+bool ld_settings_weigh_metrics(const struct ld_settings *s);
+/* Whether values are kept of it beside the reward: of all but a single objective. */
+bool ld_metric_is_measured(const struct ld_settings *s, const struct ld_metric_settings *m);
+bool ld_metric_is_same(const struct ld_metric_settings *a, const struct ld_metric_settings *b);
 
 bool ld_experiment_is_same(const struct ld_experiment_settings *a, const struct ld_experiment_settings *b);
 

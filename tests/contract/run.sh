@@ -1,7 +1,7 @@
 #!/bin/sh
 # Holds openapi.yaml to what others make of it: linters, and a client generated from it that runs against a server. And
 # /ofrep/ to the OpenFeature providers that others use, unmodified (flags/). And openapi-3.0.yaml to generators that read nothing newer
-# (generators/). The last line is "N passed, N failed".
+# (generators/), and the client of tools/clients/typescript to a live server. The last line is "N passed, N failed".
 #
 #   sh tests/contract/run.sh OUT [--when-reachable]      OUT: a build folder such as build/release
 #
@@ -73,13 +73,32 @@ compile_client_30() {
 # for any contract, so its operations are looked at alone.
 generate() {
     jar=$WORK/generators/node_modules/@openapitools/openapi-generator-cli/bin/openapi-generator.jar
-    rm -rf "$WORK/generators/$1" && mkdir "$WORK/generators/$1" &&
-        java -jar "$jar" generate -i "$ROOT/openapi-3.0.yaml" -g "$1" -o "$WORK/generators/$1" >"$WORK/generators/$1.log" 2>&1 &&
-        grep -rlqE "$2" "$WORK/generators/$1" --include="$3" || { tail -n 20 "$WORK/generators/$1.log"; return 1; }
+    rm -rf "$WORK/generators/$1" && mkdir "$WORK/generators/$1" || return 1
+    if ! java -jar "$jar" generate -i "$ROOT/openapi-3.0.yaml" -g "$1" -o "$WORK/generators/$1" >"$WORK/generators/$1.log" 2>&1; then
+        tail -n 20 "$WORK/generators/$1.log"
+        return 1
+    fi
+    grep -rlqE "$2" "$WORK/generators/$1" --include="$3"
 }
 validate_30() {
     java -jar "$WORK/generators/node_modules/@openapitools/openapi-generator-cli/bin/openapi-generator.jar" validate -i "$ROOT/openapi-3.0.yaml" >"$WORK/generators/validate.log" 2>&1 ||
         { cat "$WORK/generators/validate.log"; return 1; }
+}
+
+# The client of tools/clients/typescript with its tests, by its own settings; then the programs of its README, in their order as one.
+# shellcheck disable=SC2016 # backticks are Markdown's
+compile_typescript() {
+    rm -rf "$WORK/typescript" && mkdir "$WORK/typescript" && cp -r "$ROOT/tools/clients/typescript/." "$WORK/typescript" && rm -rf "$WORK/typescript/src/contract.ts" &&
+        "$BIN/openapi-typescript" "$ROOT/openapi.yaml" --default-non-nullable=false -o "$WORK/typescript/src/contract.ts" &&
+        sed -n '/^```ts$/,/^```$/p' "$WORK/typescript/README.md" | sed -e '/^```/d' -e 's|"laplaced"|"../src/index.js"|' -e 's|"http://127.0.0.1:8080"|process.env["LAPLACED_URL"]!|' \
+            >"$WORK/typescript/test/readme.ts" &&
+        "$BIN/tsc" --project "$WORK/typescript/tsconfig.test.json" && "$BIN/tsc" --project "$WORK/typescript/tsconfig.json"
+}
+# What npm would publish: the program, its types, and nothing of the tests.
+pack_typescript() {
+    (cd "$WORK/typescript" && npm pack --dry-run --json --ignore-scripts) >"$WORK/packed.json" 2>/dev/null &&
+        for file in dist/index.js dist/index.d.ts dist/contract.d.ts README.md LICENSE; do grep -q "\"$file\"" "$WORK/packed.json" || return 1; done &&
+        ! grep -qE '"(test|out|src)/' "$WORK/packed.json"
 }
 
 # The types are those of Kubernetes' own description of its kinds, and of the Prometheus operator's.
@@ -126,6 +145,8 @@ check "a generated client and that of docs/API.md compile under tsc" compile_cli
 check "openapi-3.0.yaml has no faults under redocly" lint_redocly_30
 check "openapi-3.0.yaml has no faults under spectral, the schema of OpenAPI 3.0 among its rules" lint_spectral_30
 check "a client generated from openapi-3.0.yaml compiles under tsc" compile_client_30
+check "the client of tools/clients/typescript and its README compile under tsc" compile_typescript
+check "the client of tools/clients/typescript can be published" pack_typescript
 check "what deploy/kubernetes has, Kubernetes and the Prometheus operator know by name and type" type_manifests
 if command -v java >/dev/null; then
     check "openapi-3.0.yaml is valid for openapi-generator" validate_30
@@ -140,6 +161,10 @@ if start_server; then
     cp "$HERE/flags/flags.test.js" "$WORK/flags/"
     run_tests "$WORK/flags" flags.test.js
     run_tests "$WORK/generators/out" client30.test.js
+    LAPLACED_BIN=$OUT/laplaced
+    export LAPLACED_BIN
+    check "the README of tools/clients/typescript runs" node "$WORK/typescript/out/test/readme.js"
+    run_tests "$WORK/typescript/out/test" client.test.js
     run_tests "$WORK/out" client.test.js # makes a key, without which the server answers nobody from there on
     kill "$server" && wait "$server" || failed=$((failed + 1))
     server=

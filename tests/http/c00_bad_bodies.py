@@ -10,9 +10,9 @@ from harness import Client, Server
 SELECT, REWARD, ACTIVATE, OBSERVE = (("POST", f"/{part}") for part in ("select", "reward", "activate", "observe"))
 TENANT, PUT_GRAPH, PATCH_GRAPH = ("PUT", "/tenants/bad"), ("PUT", "/tenants/bad/graph"), ("PATCH", "/tenants/bad/graph")
 PUT_ARMS, PATCH_ARMS, COMPACT = ("PUT", "/tenants/bad/arms"), ("PATCH", "/tenants/bad/arms"), ("POST", "/tenants/bad/compact")
-POSTERIOR = ("POST", "/tenants/bad/posterior")
+EVALUATE, POSTERIOR = ("POST", "/tenants/bad/evaluations"), ("POST", "/tenants/bad/posterior")
 ROUTES = {"select": SELECT, "reward": REWARD, "activate": ACTIVATE, "observe": OBSERVE, "settings": TENANT, "graph": PUT_GRAPH,
-          "graph_patch": PATCH_GRAPH, "arms": PUT_ARMS, "arms_patch": PATCH_ARMS, "compact": COMPACT, "key": ("POST", "/keys"),
+          "graph_patch": PATCH_GRAPH, "arms": PUT_ARMS, "arms_patch": PATCH_ARMS, "compact": COMPACT, "evaluation": EVALUATE, "key": ("POST", "/keys"),
           "tenant_key": ("POST", "/tenants/bad/keys"), "limits": ("PUT", "/tenants/bad/limits"),
           "repair": ("POST", "/tenants/bad/repair"), "posterior": POSTERIOR,
           "promote": ("POST", "/tenants/bad/promote"), "rollback": ("POST", "/tenants/bad/rollback")}

@@ -56,7 +56,8 @@ def test_every_module_that_python_imports_is_in_what_is_installed():
     """Those of the tests, campaigns, benches and tools: the standard library, files of ours, and Debian's python3-NAME."""
     files = [path for path in (*ROOT.glob("tests/**/*.py"), *ROOT.glob("tools/**/*.py"))
              if path.parent.name != "golden"]  # these made the fixtures beside them, and no goal runs them
-    ours, told = {path.stem for path in files}, {group: packages(group) for group in ("--test", "--league")}
+    ours = {path.stem for path in files} | {path.parent.name for path in files if path.name == "__init__.py"}
+    told = {group: packages(group) for group in ("--test", "--league")}
     debian = {"yaml": "python3-yaml", "numpy": "python3-numpy", "requests": "python3-requests", "jsonschema": "python3-jsonschema",
               "pytest": "python3-pytest", "xdist": "python3-pytest-xdist", "sklearn": "python3-sklearn"}
     for path in files:

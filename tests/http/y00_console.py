@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import time
 import urllib.parse
 
 import pytest
@@ -108,7 +109,7 @@ def test_it_is_small_and_loads_nothing_but_itself():
     assert sum(len(gzip.compress((FOLDER / name).read_bytes())) for name in FILES) <= 200_000
     for name in FILES:
         text = (FOLDER / name).read_text()
-        for other in re.findall(r"^import .* from '([^']+)';$", text, re.M) + re.findall(r'(?:href|src)="([^"#/][^"]*)"', text):
+        for other in ["".join(found) for found in re.findall(r"^import .* from '([^']+)';$|import\('([^']+)'\)", text, re.M)] + re.findall(r'(?:href|src)="([^"#/][^"]*)"', text):
             assert other.removeprefix("./") in FILES, (name, other)
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), name
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|document\.cookie|localStorage|\bstyle=", text), name
@@ -172,7 +173,7 @@ def seed_page(client, tenant):
     """A holdout, an experiment, challengers, and a configuration that changes."""
     rng, earns = random.Random(3), {"red": 0.1, "green": 0.6, "blue": 0.2}
     client.put_tenant(tenant, algorithm="ts", rule={"epsilon": 0.3}, experiment={"difference": 0.05, "baseline": "red"}, log_candidates=True,
-                      routing={"holdout": {"share": 0.15, "baseline": {"arm": "red"}}}, challengers={"greedy": {"rule": {"epsilon": 0.05}}, "even": {"algorithm": "random"}})
+                      routing={"holdout": {"share": 0.15, "baseline": {"arm": "red"}}}, challengers={"greedy": {"rule": {"epsilon": 0.05}}, "even": {"algorithm": "random"}}, guardrail={"baseline": "even"})
     client.put_arms(tenant, [{"id": a} for a in earns])
     for k in range(300):
         answer = client.select(f"u{k}", decision=f"{tenant}-{k}", tenant=tenant)
@@ -257,12 +258,14 @@ def assert_shows(page, table, row_of, columns):
 def test_the_overview_shows_what_the_statistics_say(seeded, page):
     show(page, seeded.server)
     page.wait("document.getElementById('tenants')")
-    listed = {t["name"]: {**t, "stats": seeded.stats(t["name"])} for t in seeded.call("GET", "/tenants").json["tenants"]}
+    glances = seeded.call("GET", "/tenants", query={"stats": 1}).json["tenants"]
+    listed = {t["name"]: {**t, "glance": t.get("stats") or {}, "stats": seeded.stats(t["name"])} for t in glances}
     route = lambda t, name: t["stats"]["routes"][name]  # noqa: E731
     rows = assert_shows(page, "tenants", {n: t for n, t in listed.items() if t["stats"]["decisions"]}, {
         "tenant": lambda t: t["name"], "algorithm": lambda t: t["algorithm"], "decisions": lambda t: count(t["stats"]["decisions"]),
         "waiting": lambda t: count(t["stats"]["pending"]),
         "mean reward": lambda t: num(route(t, "policy")["mean_reward"]), "95 %": lambda t: span(route(t, "policy")["lower"], route(t, "policy")["upper"]),
+        "experiment": lambda t: t["glance"]["experiment"] or "–", "last event": lambda t: t["glance"]["last_event_at"][:19].replace("T", " "),
         "holdout": lambda t: num(route(t, "holdout")["mean_reward"]), "its 95 %": lambda t: span(route(t, "holdout")["lower"], route(t, "holdout")["upper"])})
     assert set(rows) == set(listed)
     assert page.text("[data-of=decisions]") == count(sum(t["stats"]["decisions"] for t in listed.values()))
@@ -328,6 +331,21 @@ def test_a_decision_of_now_and_one_of_the_log(seeded, page):
     rows = {r["arm"].split(" ")[0]: r for r in page.cells("candidates")}
     assert {a: {c: rows[a][c] for c in columns} for a in rows} == {r["arm"]: {c: f(r) for c, f in columns.items()} for r in told["ranking"]}
     assert seeded.digest("town") == before
+    drawn = page.text("#now .lead bdi")
+    page.run("document.getElementById('friends').open = true")
+    page.wait("document.querySelector('#near-by tbody tr')")
+    near = {u["id"]: u for u in seeded.call("GET", "/tenants/town/graph/near", query={"user": "p3", "hops": 2}).json["users"]}
+    log = seeded.events("town")
+    who = {e["decision"]: e["user"] for e in log if e["type"] == "decided" and e["arm"] == drawn}
+    given = {}
+    for e in log:
+        if e["type"] == "rewarded" and e["decision"] in who:
+            given.setdefault(who[e["decision"]], []).append(e["reward"])
+    mean = lambda u: sum(given[u]) / len(given[u])  # noqa: E731
+    rows = assert_shows(page, "near-by", {u: u for u in given if u in near}, {
+        "user": lambda u: u, "edges away": lambda u: count(near[u]["hops"]), "kernel": lambda u: num(near[u]["kernel"]), "rewards": lambda u: count(len(given[u])),
+        "their mean": lambda u: num(mean(u)), "95 %": lambda u: span(*wilson(mean(u), len(given[u])))})
+    assert len(rows) == len(given.keys() & near.keys()) > 2
     page.run("document.querySelector('#newest a').click()")
     page.wait("document.getElementById('story')")
     newest = [e for e in seeded.events("town") if e["type"] == "decided"][-1]
@@ -335,6 +353,18 @@ def test_a_decision_of_now_and_one_of_the_log(seeded, page):
     text = page.text("#story")
     assert newest["decision"] in text and f"{newest['arm']} for {newest['user']}" in text and num(newest["propensity"]) in text
     assert [r["arm"].split(" ")[0] for r in page.cells("candidates")] == [r["arm"] for r in story["answer"]["ranking"]]
+
+
+@needs_chromium
+def test_decisions_are_seen_as_they_come(server, page):
+    """By the stream of events: the clock alone would ask again after ten seconds."""
+    client = Client(server)
+    seed_town(client, "stream", rounds=5)
+    show(page, server, "t", "stream", "decision")
+    time.sleep(0.5)
+    for k in range(3):
+        client.select("p0", decision=f"fresh-{k}", tenant="stream")
+        page.wait(f"document.querySelector('#newest tbody td')?.innerText === 'fresh-{k}'", 5)
 
 
 @needs_chromium
@@ -363,7 +393,10 @@ def test_challengers_are_promoted_and_rolled_back_by_the_tenants_name(server, pa
         "challenger": lambda c: c["name"], "difference": lambda c: num(c["difference"]["estimate"]), "interval": ends("difference"),
         "its value": lambda c: num(c["snips"]["estimate"]), "interval ": ends("snips"), "in force": lambda c: num(c["in_force"]["estimate"]),
         "interval  ": ends("in_force"), "weights (about 1?)": lambda c: num(c["weights"]["estimate"]), "interval   ": ends("weights"),
-        "decisions": lambda c: count(c["decisions"]), "worth": lambda c: num(c["ess"])})
+        "decisions": lambda c: count(c["decisions"]), "worth": lambda c: num(c["ess"]),
+        "guardrail": lambda c: c["guardrail"]["verdict"].replace("_", " ") if c["guardrail"] else "–",
+        "its difference": lambda c: num((c["guardrail"] or {"difference": {"estimate": None}})["difference"]["estimate"]),
+        "holds always": lambda c: span(c["guardrail"]["difference"]["lower"], c["guardrail"]["difference"]["upper"]) if c["guardrail"] else "–"})
     version = client.call("GET", "/tenants/race").json["version"]
     page.run("document.querySelector('#race button').click()")
     assert page.run("document.querySelector('dialog button[type=submit]').disabled")
@@ -524,18 +557,19 @@ def test_names_of_others_are_text_everywhere(server, page):
         client.reward(f"{HOSTILE[0]}{k}", k % 2, tenant="strangers")
     expected = {"traffic": ("leaders", "arm"), "decision": ("newest", "user"), "neighbours": ("near", "user")}
     for parts in (("traffic",), ("traffic", "log", "arm"), ("decision", "now", HOSTILE[0]), ("decision", "id", HOSTILE[0] + "5"), ("decision", "now", HOSTILE[4]), ("neighbours", HOSTILE[5]),
-                  ("neighbours", HOSTILE[2], "4"), ("challengers",), ("model",), ("audit",)):
+                  ("neighbours", HOSTILE[2], "4"), ("neighbours", HOSTILE[1], "4"), ("challengers",), ("model",), ("audit",)):
         show(page, server, "t", "strangers", *parts)
         if parts[0] in expected:
             table, column = expected[parts[0]]
             page.wait(f"document.querySelectorAll('#{table} tbody tr').length")
             page.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+            page.run("document.querySelectorAll('.plot').forEach(p => { p.focus(); p.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight' })); })")
             assert {r[column] for r in page.cells(table)} >= {h for h in HOSTILE if parts[0] == "traffic" or h in (HOSTILE[5], HOSTILE[1]) or parts[0] == "decision"} - ({HOSTILE[1]} if parts[0] == "neighbours" else set())
         assert page.run("document.querySelectorAll('main script, main img, main b').length") == 0
         assert page.run("[...document.querySelectorAll('main bdi')].every(b => b.childElementCount === 0)")
         # Wherever such a name is seen, it is set apart from the text around it; attributes and titles do not turn lines.
         assert page.run("""(() => { const all = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
-            while (all.nextNode()) if (all.currentNode.data.includes('\u202e') && !all.currentNode.parentElement.closest('bdi, output, code')) return all.currentNode.parentElement.outerHTML;
+            while (all.nextNode()) if (all.currentNode.data.includes('\u202e') && !all.currentNode.parentElement.closest('bdi, code')) return all.currentNode.parentElement.outerHTML;
             return null; })()""") is None
         page.size(320)
         assert page.run("document.documentElement.scrollWidth <= window.innerWidth"), parts
@@ -617,7 +651,8 @@ def test_an_empty_server_greets_and_plays_a_town(boot, page):
     server = boot()
     client = Client(server)
     show(page, server)
-    assert page.text("h1") == "Begin" and page.run("document.querySelectorAll('.welcome pre').length") == 3
+    page.wait("document.querySelectorAll('.welcome pre').length === 3")
+    assert "decided nothing yet" in page.text(".lead")
     page.picture(PICTURES / "welcome.png")
     page.run("document.getElementById('play').click()")
     page.wait("document.querySelector('#town progress')?.value > 50", 60)
@@ -626,7 +661,9 @@ def test_an_empty_server_greets_and_plays_a_town(boot, page):
     broken_off = client.stats("town-1")["decisions"]
     assert 50 < broken_off < 1500
     show(page, server)
-    page.run("document.getElementById('begin').open = true; document.getElementById('play').click()")
+    page.run("document.getElementById('begin').open = true")
+    page.wait("document.getElementById('play')")
+    page.run("document.getElementById('play').click()")
     page.wait("document.getElementById('town').innerText.includes('Look at')", 120)
     stats = client.stats("town-2")
     assert stats["decisions"] == 1500 and 0 <= client.stats("town-1")["decisions"] - broken_off <= 6  # those that were on their way

@@ -137,6 +137,12 @@ static struct kb_event copy_event(struct kb_event ev, const struct kb_spec *spec
     case KB_EV_REWARDED:
         ev.as.rewarded.decision = copy_text(ev.as.rewarded.decision);
         ev.as.rewarded.arm = copy_text(ev.as.rewarded.arm);
+        ev.as.rewarded.metric.name = copy_text(ev.as.rewarded.metric.name);
+        break;
+    case KB_EV_MEASURED:
+        ev.as.measured.decision = copy_text(ev.as.measured.decision);
+        ev.as.measured.arm = copy_text(ev.as.measured.arm);
+        ev.as.measured.metric.name = copy_text(ev.as.measured.metric.name);
         break;
     case KB_EV_OBSERVED:
         ev.as.observed.user = copy_text(ev.as.observed.user);

@@ -174,12 +174,13 @@ const struct lc_command lc_cmd_select = {
  * (args.c). */
 static int run_reward(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    const char *arm = NULL, *file = NULL, *user = NULL, *id = NULL, *event = NULL;
+    const char *arm = NULL, *file = NULL, *user = NULL, *id = NULL, *event = NULL, *metric = NULL;
     bool is_all = false;
     struct lc_words w;
     struct lc_text body = {0};
     const struct lc_opt opts[] = {
         {"arm", LC_OPT_TEXT, &arm, "ID", "the slot of a slate"},
+        {"metric", LC_OPT_TEXT, &metric, "NAME", "what it is a value of, if not of the objective"},
         {"user", LC_OPT_TEXT, &user, "ID", "in place of DECISION: the open one that the user was shown last"},
         {"all", LC_OPT_FLAG, &is_all, NULL, "with --user: every open one that was shown"},
         {"id", LC_OPT_TEXT, &id, "ID", "an id of yours: sent again under it, the reward is learned once"},
@@ -199,6 +200,7 @@ static int run_reward(const struct lc_command *self, struct lc_session *s, int a
     lc_put_text(&body, "user", user);
     lc_put_number(&body, "reward", strtod(w.word[n - 1], NULL));
     lc_put_text(&body, "arm", arm);
+    lc_put_text(&body, "metric", metric);
     if (is_all)
         lc_text_puts(&body, ",\"all\":true");
     lc_put_text(&body, "id", id);
@@ -211,7 +213,8 @@ const struct lc_command lc_cmd_reward = {
     .synopsis = "reward DECISION VALUE [options] | reward --user ID VALUE [options] | reward --body FILE",
     .about = "what a decision has earned",
     .text = "  laplacectl reward 01JD0000000000000000000000 1.0\n"
-            "  laplacectl reward --user u42 1.0 --event checkout --id order-7731\n",
+            "  laplacectl reward --user u42 1.0 --event checkout --id order-7731\n"
+            "  laplacectl reward --user u42 49.90 --metric revenue\n",
     .run = run_reward,
 };
 

@@ -119,7 +119,7 @@ static int check(struct lc_evaluation *q)
     if (q->format == NULL || lc_log_format(q->format) == NULL)
         return ask_for_format(q);
     if (q->policies.n + q->policy_logs.n == 0)
-        return usage("expected --policy uniform|logged|distribution:FILE|CONFIG.json, or --policy-log FILE");
+        return usage("expected --policy uniform|logged|arm:ID|distribution:FILE|CONFIG.json, or --policy-log FILE");
     if (q->policies.n + q->policy_logs.n > LC_MAX_POLICIES)
         return usage("--policy, --policy-log: expected at most 8 together");
     if (!(q->ope.level >= 0.5 && q->ope.level <= 0.9999))
@@ -148,7 +148,7 @@ static int add_target(struct lc_evaluation *q, const char *what, bool is_log)
     g->what = what;
     g->is_log = is_log;
     g->is_learning = !is_log && strcmp(what, "uniform") != 0 && strcmp(what, "logged") != 0 &&
-                     strncmp(what, "distribution:", 13) != 0;
+                     strncmp(what, "distribution:", 13) != 0 && strncmp(what, "arm:", 4) != 0;
     return g->is_learning ? read_spec(what, &g->spec) : 0;
 }
 
@@ -197,7 +197,8 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
     const struct lc_opt opts[] = {
         {"format", LC_OPT_TEXT, &q.format, "NAME", "obd, dsjson, ndjson or csv"},
         {"policy", LC_OPT_LIST, &q.policies, "WHAT",
-         "uniform, logged, distribution:FILE.csv, or CONFIG.json of a tenant; several are compared with the first"},
+         "uniform, logged, arm:ID, distribution:FILE.csv, or CONFIG.json of a tenant; several are compared with the "
+         "first"},
         {"policy-log", LC_OPT_LIST, &q.policy_logs, "FILE",
          "the policy that shows arms as often as this log does, by position"},
         {"html", LC_OPT_TEXT, &q.html, "FILE", "write a page with plots as well"},

@@ -72,6 +72,49 @@ static void print_differences(const struct json_t *e)
         print_difference("policy - holdout", policy);
 }
 
+/* A difference of a metric, with its verdict. */
+static void print_change(const struct json_t *v)
+{
+    char estimate[32], lift[32] = "-";
+    double ratio;
+
+    if (lc_json_number(lc_json_get(v, "lift"), &ratio))
+        (void)snprintf(lift, sizeof lift, "%+.1f %%", 100 * ratio);
+    lc_say("  %-24s %10.0f  %10s  %8s   %+.5g .. %+.5g   10^%-6.1f   %s", lc_json_text(v, "arm"),
+           lc_json_real(v, "decisions"), number(v, "estimate", 5, estimate), lift, lc_json_real(v, "low"),
+           lc_json_real(v, "high"), lc_json_real(v, "log10_e"), lc_json_text(v, "sentence"));
+    const struct json_t *stop = lc_json_get(v, "stop");
+    if (lc_json_is_object(stop))
+        lc_say("  %-24s first at event %.0f (%s), after %.0f decisions: %+.5g .. %+.5g", "", lc_json_real(stop, "seq"),
+               lc_json_text(stop, "at"), lc_json_real(stop, "decisions"), lc_json_real(stop, "low"),
+               lc_json_real(stop, "high"));
+}
+
+static void print_metric(const struct json_t *m)
+{
+    const struct json_t *arms = lc_json_get(m, "arms"), *differences = lc_json_get(m, "differences");
+    char mean[32];
+    double harm;
+
+    puts("");
+    if (lc_json_number(lc_json_get(m, "harm"), &harm))
+        lc_say("Metric %s (guardrail: a fall of %g is tolerated); %.0f clipped:", lc_json_text(m, "metric"), harm,
+               lc_json_real(m, "clipped"));
+    else
+        lc_say("Metric %s (%s); %.0f clipped:", lc_json_text(m, "metric"), lc_json_text(m, "role"),
+               lc_json_real(m, "clipped"));
+    for (size_t i = 0; i < lc_json_length(arms); i++) {
+        const struct json_t *a = lc_json_at(arms, i), *side = lc_json_get(a, "policy");
+
+        lc_say("  %-24s %10.0f  %10s   %.5g .. %.5g", lc_json_text(a, "arm"), lc_json_real(side, "decisions"),
+               number(side, "mean", 5, mean), lc_json_real(side, "low"), lc_json_real(side, "high"));
+    }
+    lc_say("  differences:");
+    for (size_t i = 0; i < lc_json_length(differences); i++)
+        print_change(lc_json_at(differences, i));
+    lc_say("%s", lc_json_text(m, "statement"));
+}
+
 static void print_experiment(const char *name, const struct json_t *e)
 {
     const struct json_t *settings = lc_json_get(e, "settings"), *n = lc_json_get(e, "decisions");
@@ -87,6 +130,8 @@ static void print_experiment(const char *name, const struct json_t *e)
     print_arms(lc_json_get(e, "arms"));
     lc_say("%s", lc_json_text(e, "betting_odds"));
     print_differences(e);
+    for (size_t i = 0; i < lc_json_length(lc_json_get(e, "metrics")); i++)
+        print_metric(lc_json_at(lc_json_get(e, "metrics"), i));
     puts("");
     lc_say("Traffic %s (p = %.3g).",
            lc_json_is_true(lc_json_get(traffic, "void")) ? "DOES NOT MATCH the told propensities"

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/version.h"
 #include "evaluate/fingerprint.h"
 #include "evaluate/policy_table.h"
 #include "evaluate/report.h"
@@ -64,6 +63,8 @@ static struct ld_ope_policy *make_policy(const struct lc_evaluation *q, const st
         return ld_ope_policy_learning(&g->spec, q->ope.graph, why);
     if (strcmp(g->what, "uniform") == 0)
         return ld_ope_policy_even(false, why);
+    if (strncmp(g->what, "arm:", 4) == 0)
+        return ld_ope_policy_arm(g->what + 4, why);
     return strcmp(g->what, "logged") == 0 ? ld_ope_policy_even(true, why) : lc_policy_from_file(file_of(g), why);
 }
 
@@ -123,29 +124,15 @@ static void close_entry(struct entry *own, struct ld_ope_report_entry *e)
 
 static void add_parameters(struct ld_ope_report *r, const struct lc_evaluation *q)
 {
-    const double nan = (double)NAN;
-    const struct ld_ope_report_parameter all[] = {
-        {"format", q->format, nan},
-        {"estimators", q->estimators != NULL ? q->estimators : "replay,ips,snips,clipped_ips,dr", nan},
-        {"level", NULL, q->level_percent},
-        {"intervals", q->ope.is_bernstein ? "bernstein" : "bootstrap", nan},
-        {"resamples", NULL, (double)q->ope.n_resamples},
-        {"seed", NULL, (double)q->ope.seed},
-        {"clip", NULL, q->ope.clip},
-        {"min-ess", NULL, q->ope.min_ess > 0 ? q->ope.min_ess : r->entry[0].result.min_ess},
-        {"max-unsupported", NULL, q->ope.max_unsupported},
-        {"reward-range", q->range, nan},
-        {"default-reward", NULL, q->log.read.default_reward},
-        {"propensity", q->propensity, nan},
-        {"all-routes", q->log.read.draws_only ? NULL : "yes", nan},
-        {"skip-bad", NULL, (double)q->log.read.skip_bad},
-        {"hash-seed", NULL, (double)q->log.read.hash_seed},
-        {"map", q->log.map, nan},
-        {"version", LD_VERSION, nan},
-    };
+    const struct ld_ope_origin from = {.format = q->format,
+                                       .estimators = q->estimators,
+                                       .range = q->range,
+                                       .propensity = q->propensity,
+                                       .map = q->log.map,
+                                       .level_percent = q->level_percent,
+                                       .read = q->log.read};
 
-    memcpy(r->parameter, all, sizeof all);
-    r->n_parameters = sizeof all / sizeof all[0];
+    ld_ope_report_describe(r, &from);
 }
 
 static int add_file(struct ld_ope_report *r, const char *role, const char *path, FILE *f, struct ld_message *why)

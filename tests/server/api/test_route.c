@@ -141,9 +141,10 @@ static const char *section(const char *text, const char *head)
 /* The role that openapi.yaml tells of the row; "public" without one; NULL when the contract has no such operation. */
 static const char *role_in_contract(const struct ld_route *route)
 {
-    enum { N_NAMES = 6 };
-    static const char *const names[N_NAMES][2] = {{"{t}", "{tenant}"},  {"{u}", "{user}"},     {"{k}", "{key}"},
-                                                  {"{p}", "{problem}"}, {"{d}", "{decision}"}, {"{f}", "{file}"}};
+    enum { N_NAMES = 7 };
+    static const char *const names[N_NAMES][2] = {{"{t}", "{tenant}"},    {"{u}", "{user}"},     {"{k}", "{key}"},
+                                                  {"{p}", "{problem}"},   {"{d}", "{decision}"}, {"{f}", "{file}"},
+                                                  {"{e}", "{evaluation}"}};
     static char role[32];
     char head[256] = "\n  ", method[16] = "\n    ";
     for (const char *p = route->path; *p != '\0'; p += *p == '{' ? 3 : 1) {

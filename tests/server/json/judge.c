@@ -12,6 +12,7 @@
 #include "json/json_in.h"
 #include "types/promotion.h"
 #include "task/repair.h"
+#include "json/json_evaluation.h"
 #include "json/json_keys.h"
 #include "json/json_limits.h"
 
@@ -114,6 +115,12 @@ static int judge_rollback(struct ld_doc *doc, struct ld_problem *p)
     return ld_decode_promotion(doc, &promotion, p);
 }
 
+static int judge_evaluation(struct ld_doc *doc, struct ld_problem *p)
+{
+    struct ld_evaluation_request r;
+    return ld_decode_evaluation(doc, context_dim, arm_dim, &r, p);
+}
+
 static int judge_replay(struct ld_doc *doc, struct ld_problem *p)
 {
     struct ld_replay_head head;
@@ -149,6 +156,7 @@ static const struct kind {
              {"activate", false, judge_activate},
              {"observe", false, judge_observe},
              {"observe_lines", true, judge_observe_lines},
+             {"evaluation", false, judge_evaluation},
              {"replay", false, judge_replay},
              {"graph", false, judge_graph},
              {"graph_lines", true, judge_graph},

@@ -228,6 +228,17 @@ static void make_configured(struct dice *d, struct room *r, struct kb_event *ev)
     ev->as.configured.version = 1 + roll(d) % 1000;
 }
 
+static struct kb_ev_metric any_metric(struct dice *d)
+{
+    struct kb_ev_metric m = {
+        .name = roll(d) % 2 ? "revenue" : "m\xc3\xa9trique", .is_told = true, .value = any_double(d)};
+    m.has_before = roll(d) % 2;
+    m.has_total = m.has_before && roll(d) % 2;
+    m.before = m.has_before ? any_double(d) : 0;
+    m.total = m.has_total ? any_double(d) : 0;
+    return m;
+}
+
 static void make_event(enum kb_event_type type, struct dice *d, struct room *r, struct kb_event *ev)
 {
     *ev = (struct kb_event){
@@ -249,6 +260,14 @@ static void make_event(enum kb_event_type type, struct dice *d, struct room *r, 
         ev->as.rewarded.decision = any_id(d);
         ev->as.rewarded.arm = roll(d) % 2 ? any_id(d) : NULL;
         ev->as.rewarded.reward = any_double(d);
+        if (roll(d) % 2)
+            ev->as.rewarded.metric = any_metric(d);
+        break;
+    case KB_EV_MEASURED:
+        ev->as.measured.decision = any_id(d);
+        ev->as.measured.arm = roll(d) % 2 ? any_id(d) : NULL;
+        ev->as.measured.metric = any_metric(d);
+        ev->as.measured.is_late = roll(d) % 2;
         break;
     case KB_EV_REDACTED:
         break;
@@ -428,6 +447,13 @@ static bool same_configured(const struct kb_event *a, const struct kb_event *b)
            kb_spec_digest(&s->spec, 1) == kb_spec_digest(&t->spec, 1);
 }
 
+/* That it is told is a matter of rewards: a measured value always is. */
+static bool same_metric(const struct kb_ev_metric *a, const struct kb_ev_metric *b)
+{
+    return same_text(a->name, b->name) && a->has_before == b->has_before && a->has_total == b->has_total &&
+           same_double(a->value, b->value) && same_double(a->before, b->before) && same_double(a->total, b->total);
+}
+
 static bool same_event(const struct kb_event *a, const struct kb_event *b)
 {
     if (a->type != b->type || a->seq != b->seq || a->at_ms != b->at_ms)
@@ -444,7 +470,13 @@ static bool same_event(const struct kb_event *a, const struct kb_event *b)
     case KB_EV_REWARDED:
         return same_text(a->as.rewarded.decision, b->as.rewarded.decision) &&
                same_text(a->as.rewarded.arm, b->as.rewarded.arm) &&
-               same_double(a->as.rewarded.reward, b->as.rewarded.reward);
+               same_double(a->as.rewarded.reward, b->as.rewarded.reward) &&
+               same_metric(&a->as.rewarded.metric, &b->as.rewarded.metric);
+    case KB_EV_MEASURED:
+        return same_text(a->as.measured.decision, b->as.measured.decision) &&
+               same_text(a->as.measured.arm, b->as.measured.arm) &&
+               same_metric(&a->as.measured.metric, &b->as.measured.metric) &&
+               a->as.measured.is_late == b->as.measured.is_late;
     case KB_EV_REDACTED:
         return true;
     case KB_EV_TUNED:

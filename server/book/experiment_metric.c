@@ -1,0 +1,181 @@
+/* Metrics in the book of an experiment (experiment.h): the same sums of other values of the same decisions.
+ *
+ * A decision is counted for all metrics when it is counted, which is when its window closes: until then each of them
+ * may still change. What was not told counts as the metric's default. Values are clipped to the metric's range and
+ * divided by its width. The check of traffic is the experiment's: it knows no rewards. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "book/experiment_impl.h"
+#include "spec/event.h"
+
+/* ---- beginning -------------------------------------------------------------------------------------------- */
+
+void ld_metrics_take_rules(struct ld_experiment_rules *rules, const struct ld_settings *s)
+{
+    rules->n_metrics = 0;
+    for (size_t i = 0; i < s->n_metrics; i++)
+        if (ld_metric_is_measured(s, &s->metric[i]))
+            rules->metric[rules->n_metrics++] = s->metric[i];
+}
+
+enum kb_err ld_metrics_begin(const struct ld_experiment_rules *rules, struct ld_metric_sums **out)
+{
+    *out = NULL;
+    if (rules->n_metrics == 0)
+        return KB_OK;
+    *out = kb_array(rules->n_metrics, 1, sizeof **out);
+    if (*out == NULL)
+        return KB_ENOMEM;
+    for (size_t m = 0; m < rules->n_metrics; m++)
+        (*out)[m].settings = rules->metric[m];
+    return KB_OK;
+}
+
+static size_t find_metric(const struct ld_experiment *e, const char *name)
+{
+    size_t m = 0;
+    while (m < e->n_metrics && strcmp(e->metric[m].settings.name, name) != 0)
+        m++;
+    return m;
+}
+
+bool ld_metrics_are_begun(const struct ld_experiment *e)
+{
+    for (size_t i = 0; i < e->now.n_metrics; i++) {
+        const size_t m = find_metric(e, e->now.metric[i].name);
+        if (m == e->n_metrics || !ld_metric_is_same(&e->metric[m].settings, &e->now.metric[i]))
+            return false;
+    }
+    return e->now.n_metrics == e->n_metrics;
+}
+
+/* ---- counting --------------------------------------------------------------------------------------------- */
+
+void ld_metrics_take(struct ld_experiment *e, struct ld_waiting *w, const struct kb_ev_metric *metric)
+{
+    const size_t m = metric->name != NULL ? find_metric(e, metric->name) : e->n_metrics;
+
+    if (m < e->n_metrics)
+        ld_waiting_values(&e->waiting, w)[m] = kb_ev_metric_total(metric);
+}
+
+void ld_metrics_count(struct ld_experiment *e, const struct ld_waiting *w, const double *p)
+{
+    const double *value = ld_waiting_values(&e->waiting, w);
+    const size_t side = (w->flags & LD_WAITS_IS_HOLDOUT) != 0 ? LD_SIDE_HOLDOUT : LD_SIDE_POLICY;
+
+    for (size_t m = 0; m < e->n_metrics; m++) {
+        struct ld_metric_sums *s = &e->metric[m];
+        const double told = isnan(value[m]) ? s->settings.missing : value[m];
+        const double r = ld_experiment_scaled(told, s->settings.low, s->settings.high, &s->n_clipped);
+
+        for (size_t a = 0; a < e->n_arms; a++)
+            if (a != e->baseline && (w->arm == a || w->arm == e->baseline))
+                (void)ld_comparison_add(&s->against[a], p[e->baseline], p[a], w->arm == a, r);
+        if (w->arm != LD_ARM_OTHER)
+            (void)kb_shown_add(&s->shown[w->arm][side], r);
+    }
+}
+
+/* ---- looks ------------------------------------------------------------------------------------------------- */
+
+double ld_metric_log_inverse(const struct ld_experiment *e, const struct ld_metric_sums *s)
+{
+    const double n = (double)(e->n_arms - 1);
+
+    return s->settings.role == LD_GUARDRAIL ? log(n / s->settings.level) : log(2 * n / e->begun.level);
+}
+
+enum kb_verdict ld_guardrail_verdict(const struct ld_metric_settings *s, double low, double high)
+{
+    const double harm = s->harm / (s->high - s->low);
+
+    if (high < -harm)
+        return KB_WORSE;
+    return low > -harm ? KB_NO_DIFFERENCE : KB_GO_ON;
+}
+
+static void look_at(const struct ld_experiment *e, const struct ld_metric_sums *s, struct ld_comparison *c,
+                    const struct kb_event *ev)
+{
+    struct ld_experiment_stop stop = {.seq = ev->seq, .at_ms = ev->at_ms, .n = c->pair.n};
+
+    if (c->stop.verdict != KB_GO_ON || c->pair.n == 0)
+        return;
+    kb_pair_interval(&c->pair, c->reach, ld_metric_log_inverse(e, s), &stop.low, &stop.high);
+    stop.estimate = kb_pair_estimate(&c->pair);
+    stop.verdict = ld_guardrail_verdict(&s->settings, stop.low, stop.high);
+    if (stop.verdict != KB_GO_ON)
+        c->stop = stop;
+}
+
+void ld_metrics_look(struct ld_experiment *e, const struct kb_event *ev)
+{
+    for (size_t m = 0; m < e->n_metrics; m++)
+        for (size_t a = 0; a < e->n_arms && e->metric[m].settings.role == LD_GUARDRAIL; a++)
+            if (a != e->baseline)
+                look_at(e, &e->metric[m], &e->metric[m].against[a], ev);
+}
+
+/* ---- what is told ---------------------------------------------------------------------------------------- */
+
+static void show_metric(const struct ld_experiment *e, const struct ld_metric_sums *s, bool is_void,
+                        struct ld_experiment_metric_view *out)
+{
+    const struct ld_metric_settings *settings = &s->settings;
+    const double width = settings->high - settings->low, log_inverse = ld_metric_log_inverse(e, s);
+
+    out->settings = *settings;
+    out->n_clipped = s->n_clipped;
+    for (size_t a = 0; a < e->n_arms; a++)
+        for (size_t side = 0; side < LD_SIDE_N; side++)
+            ld_experiment_show_side(&s->shown[a][side], e->begun.level / (double)e->n_arms, settings->low, width,
+                                    &out->side[a][side]);
+    for (size_t a = 0; a < e->n_arms; a++) {
+        struct ld_experiment_difference *d = &out->difference[a];
+        const struct ld_comparison *c = &s->against[a];
+        double low, high;
+
+        ld_experiment_show_pair(c, log_inverse, width, out->side[e->baseline][LD_SIDE_POLICY].mean, d, &low, &high);
+        d->needed = (double)NAN;
+        d->verdict = is_void                          ? KB_VOID
+                     : settings->role != LD_GUARDRAIL ? KB_GO_ON
+                     : c->stop.verdict != KB_GO_ON    ? c->stop.verdict
+                                                      : ld_guardrail_verdict(settings, low, high);
+    }
+}
+
+/* All metrics but guardrails, of all arms but the baseline. */
+static void find_changes(const struct ld_experiment *e, struct ld_experiment_view *out)
+{
+    double log_e[LD_MOST_METRICS * LD_EXPERIMENT_ARMS];
+    struct ld_experiment_difference *of[LD_MOST_METRICS * LD_EXPERIMENT_ARMS];
+    bool is_found[LD_MOST_METRICS * LD_EXPERIMENT_ARMS];
+    size_t n = 0;
+
+    for (size_t m = 0; m < e->n_metrics; m++)
+        for (size_t a = 0; a < e->n_arms && e->metric[m].settings.role != LD_GUARDRAIL; a++)
+            if (a != e->baseline) {
+                of[n] = &out->metric[m].difference[a];
+                log_e[n] = of[n]->log10_e * log(10);
+                n++;
+            }
+    out->n_tests = n;
+    if (n == 0)
+        return;
+    out->n_changes = kb_find_changes(log_e, n, e->begun.level, is_found);
+    for (size_t i = 0; i < n; i++)
+        if (is_found[i] && !out->is_void)
+            of[i]->verdict = KB_BETTER; /* it is another; which way, the estimate says */
+}
+
+void ld_metrics_show(const struct ld_experiment *e, struct ld_experiment_view *out)
+{
+    out->n_metrics = e->n_metrics;
+    memset(out->metric, 0, e->n_metrics * sizeof *out->metric);
+    for (size_t m = 0; m < e->n_metrics; m++)
+        show_metric(e, &e->metric[m], out->is_void, &out->metric[m]);
+    find_changes(e, out);
+}

@@ -1,0 +1,223 @@
+"""The client that waits. Each method is one request, sent again as often as it takes until its deadline; with ids of its own where the caller gives none, so
+that sending it again is safe. Methods may be called from several threads."""
+from __future__ import annotations
+
+import json
+import ssl
+import time
+import uuid
+from types import TracebackType
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Type, Union, cast
+from urllib.parse import quote, urlencode
+
+from .errors import ConnectionFailed, LaplacedError, Problem, problem_of, problem_of_answer
+from .retry import NOTHING_DONE, PERHAPS_DONE, Retry, parse_retry_after
+from .rewards import Rewards
+from .transport import FAILURES, Answer, NotSent, Transport
+from .types import Activation, Attributes, Candidate, CatalogueSize, Configuration, Context, Decision, Edge, GraphSize, Object, Observed, RewardResult
+
+NDJSON = "application/x-ndjson"
+MERGE_PATCH = "application/merge-patch+json"
+REWARDS_AT_MOST = 1000
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def given(**members: Any) -> Object:
+    """The members that somebody gave."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def path_of(tenant: str, *parts: str) -> str:
+    return "/".join(["/tenants", quote(tenant, safe=""), *(quote(part, safe="") for part in parts)])
+
+
+def lines(text: bytes) -> List[Object]:
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+class Client:
+    """`key`: of `Authorization: Bearer`. `tenant`: the one that is meant where a method names none. `timeout_s`: a request's deadline with all of its tries;
+    `try_s`: how long one try may take."""
+
+    def __init__(self, url: str, *, key: Optional[str] = None, tenant: Optional[str] = None, timeout_s: float = 30.0, try_s: float = 10.0, retry: Retry = Retry(),
+                 ssl_context: Optional[ssl.SSLContext] = None, kept_s: float = 20.0) -> None:
+        self._transport = Transport(url, ssl_context, kept_s)
+        self._key, self._tenant = key, tenant
+        self._timeout_s, self._try_s, self._retry = timeout_s, try_s, retry
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], fault: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    # ---- decisions
+
+    def select(self, user: str, *, candidates: Optional[Sequence[Candidate]] = None, context: Optional[Context] = None, attributes: Optional[Attributes] = None,
+               exclude: Optional[Sequence[str]] = None, top: Optional[int] = None, explain: Optional[bool] = None, dry_run: Optional[bool] = None,
+               defer: Optional[bool] = None, decision: Optional[str] = None, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Decision:
+        """Which arm this user gets now. `decision` is the decision's id, made here when it is left out."""
+        body = given(user=user, candidates=candidates, context=context, attributes=attributes, exclude=exclude, top=top, explain=explain, dry_run=dry_run, defer=defer,
+                     decision=decision or new_id())
+        return cast(Decision, self.call("POST", "/select", body, tenant=tenant, timeout_s=timeout_s))
+
+    def reward(self, decision: str, reward: float, *, arm: Optional[str] = None, event: Optional[str] = None, at: Optional[str] = None, id: Optional[str] = None,
+               tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
+        """What the decision has earned. `id` is the reward's, made here when it is left out: one call is learned once."""
+        body = given(decision=decision, reward=reward, arm=arm, event=event, at=at, id=id or new_id())
+        return cast(RewardResult, self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s))
+
+    def reward_user(self, user: str, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, event: Optional[str] = None, at: Optional[str] = None,
+                    id: Optional[str] = None, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
+        """What the user did, for the open decision that was shown last, or with `all` for every open one."""
+        body = given(user=user, reward=reward, all=all, arm=arm, event=event, at=at, id=id or new_id())
+        return cast(RewardResult, self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s))
+
+    def reward_many(self, rewards: Sequence[Mapping[str, Any]], *, tenant: Optional[str] = None,
+                    timeout_s: Optional[float] = None) -> List[Union[RewardResult, Problem]]:
+        """Rewards in the form of the request's body, at most 1,000, each answered in its place. What lacks an `id` gets one."""
+        if not 0 < len(rewards) <= REWARDS_AT_MOST:
+            raise ValueError(f"1 to {REWARDS_AT_MOST} rewards at a time, not {len(rewards)}")
+        body = [{**reward, "id": reward.get("id") or new_id()} for reward in rewards]
+        results = self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s)
+        return [problem_of(result["status"], result) if "status" in result else cast(RewardResult, result) for result in results]
+
+    def rewards(self, *, tenant: Optional[str] = None, most: int = 500, wait_s: float = 0.1, waiting_most: int = 10000, timeout_s: float = 60.0) -> Rewards:
+        """Rewards in batches, by a thread of their own."""
+        return Rewards(self.reward_many, tenant=tenant, most=min(most, REWARDS_AT_MOST), wait_s=wait_s, waiting_most=waiting_most, timeout_s=timeout_s, retry=self._retry)
+
+    def activate(self, decision: str, *, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Activation:
+        """A deferred decision was shown."""
+        return cast(Activation, self.call("POST", "/activate", {"decision": decision}, tenant=tenant, timeout_s=timeout_s))
+
+    def observe(self, user: str, arm: Candidate, reward: float, *, context: Optional[Context] = None, propensity: Optional[float] = None, id: Optional[str] = None,
+                tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Observed:
+        """A reward without a decision of this server."""
+        body = given(user=user, arm=arm, reward=reward, context=context, propensity=propensity, id=id or new_id())
+        return cast(Observed, self.call("POST", "/observe", body, tenant=tenant, timeout_s=timeout_s))
+
+    def observe_many(self, observations: Iterable[Mapping[str, Any]], *, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Observed:
+        """At most 10,000 observations, as NDJSON. What lacks an `id` gets one."""
+        text = "".join(json.dumps({**one, "id": one.get("id") or new_id()}, allow_nan=False) + "\n" for one in observations)
+        return cast(Observed, self.call("POST", "/observe", raw=text.encode(), kind=NDJSON, tenant=tenant, timeout_s=timeout_s))
+
+    # ---- tenants
+
+    def put_tenant(self, tenant: str, configuration: Configuration, *, timeout_s: Optional[float] = None) -> Object:
+        return cast(Object, self.call("PUT", path_of(tenant), configuration, timeout_s=timeout_s))
+
+    def patch_tenant(self, tenant: str, patch: Configuration, *, timeout_s: Optional[float] = None) -> Object:
+        """A merge patch says how fields shall be, so it may be sent twice. One with a `version` is not: the second time it would be a conflict."""
+        return cast(Object, self.call("PATCH", path_of(tenant), patch, kind=MERGE_PATCH, may_repeat="version" not in patch, timeout_s=timeout_s))
+
+    def get_tenant(self, tenant: str, *, timeout_s: Optional[float] = None) -> Object:
+        return cast(Object, self.call("GET", path_of(tenant), timeout_s=timeout_s))
+
+    def delete_tenant(self, tenant: str, *, timeout_s: Optional[float] = None) -> None:
+        self.call("DELETE", path_of(tenant), may_repeat=False, timeout_s=timeout_s)
+
+    def put_graph(self, tenant: str, edges: Sequence[Edge], *, users: Optional[Sequence[str]] = None, timeout_s: Optional[float] = None) -> GraphSize:
+        return cast(GraphSize, self.call("PUT", path_of(tenant, "graph"), given(edges=edges, users=users), timeout_s=timeout_s))
+
+    def put_arms(self, tenant: str, arms: Sequence[Candidate], *, timeout_s: Optional[float] = None) -> CatalogueSize:
+        body = {"arms": [{"id": arm} if isinstance(arm, str) else arm for arm in arms]}
+        return cast(CatalogueSize, self.call("PUT", path_of(tenant, "arms"), body, timeout_s=timeout_s))
+
+    def stop(self, tenant: str, *, timeout_s: Optional[float] = None) -> Object:
+        """Everybody gets the baseline."""
+        return cast(Object, self.call("POST", path_of(tenant, "stop"), timeout_s=timeout_s))
+
+    def start(self, tenant: str, *, timeout_s: Optional[float] = None) -> Object:
+        return cast(Object, self.call("POST", path_of(tenant, "start"), timeout_s=timeout_s))
+
+    def erase_user(self, tenant: str, user: str, *, timeout_s: Optional[float] = None) -> Any:
+        return self.call("DELETE", path_of(tenant, "users", user), timeout_s=timeout_s)
+
+    # ---- what happened
+
+    def stats(self, tenant: str, *, timeout_s: Optional[float] = None) -> Object:
+        return cast(Object, self.call("GET", path_of(tenant, "stats"), timeout_s=timeout_s))
+
+    def model(self, tenant: str, *, timeout_s: Optional[float] = None) -> Object:
+        return cast(Object, self.call("GET", path_of(tenant, "model"), timeout_s=timeout_s))
+
+    def experiment(self, tenant: str, *, timeout_s: Optional[float] = None) -> Object:
+        return cast(Object, self.call("GET", path_of(tenant, "experiment"), timeout_s=timeout_s))
+
+    def decision(self, tenant: str, decision: str, *, timeout_s: Optional[float] = None) -> Object:
+        """One decision as the log has it."""
+        return cast(Object, self.call("GET", path_of(tenant, "decisions", decision), timeout_s=timeout_s))
+
+    def events(self, tenant: str, *, after: int = 0, page: int = 10000, timeout_s: Optional[float] = None) -> Iterator[Object]:
+        """The log's events behind `after`, in their order, to the end that it has by then."""
+        while True:
+            text = self.call("GET", path_of(tenant, "events"), query={"after": after, "limit": page}, parse=False, timeout_s=timeout_s)
+            found = lines(text)
+            if not found:
+                return
+            yield from found
+            after = int(found[-1]["seq"])
+
+    def replay(self, tenant: str, configuration: Configuration, events: Optional[Iterable[Mapping[str, Any]]] = None, *, timeout_s: float = 600.0) -> Object:
+        """What another configuration would have learned and earned on a log: the tenant's own, or `events`."""
+        first = {"type": "replay", "configuration": configuration, "log": "own" if events is None else "body"}
+        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in [first, *(events or [])])
+        answer = lines(self.call("POST", path_of(tenant, "replay"), raw=text.encode(), kind=NDJSON, parse=False, timeout_s=timeout_s, try_s=timeout_s))
+        last: Object = answer[-1] if answer else {}
+        if last.get("type") == "failed":
+            raise problem_of(last["problem"]["status"], last["problem"])
+        if last.get("type") != "report":
+            raise ConnectionFailed("the replay ended before its report")
+        return last
+
+    # ---- any request
+
+    def call(self, method: str, path: str, body: Any = None, *, raw: Optional[bytes] = None, kind: Optional[str] = None, query: Optional[Mapping[str, Any]] = None,
+             tenant: Optional[str] = None, may_repeat: bool = True, parse: bool = True, timeout_s: Optional[float] = None, try_s: Optional[float] = None) -> Any:
+        """The answer's body. `may_repeat`: whether the request may be sent again when it is not known what became of it; a refusal by 429 or 503 has changed
+        nothing, so after those any request is sent again."""
+        data = raw if raw is not None or body is None else json.dumps(body, allow_nan=False).encode()
+        headers = self._headers(data, kind, tenant or self._tenant)
+        target = path + ("?" + urlencode(query) if query else "")
+        end = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
+        n_failed = 0
+        while True:
+            fault, again, retry_after = self._attempt(method, target, headers, data, end, try_s or self._try_s, may_repeat)
+            if isinstance(fault, Answer):
+                return (json.loads(fault.body) if fault.body else None) if parse else fault.body
+            n_failed += 1
+            wait = self._retry.wait(n_failed, retry_after)
+            if not again or n_failed == self._retry.attempts or time.monotonic() + wait >= end:
+                raise fault
+            time.sleep(wait)
+
+    def _attempt(self, method: str, target: str, headers: Mapping[str, str], data: Optional[bytes], end: float, try_s: float,
+                 may_repeat: bool) -> tuple[Union[Answer, LaplacedError], bool, Optional[float]]:
+        """(the answer or what went wrong, whether to try again, when at the earliest)"""
+        try:
+            answer = self._transport.send(method, target, headers, data, min(end, time.monotonic() + try_s), may_repeat)
+        except (NotSent, *FAILURES) as fault:
+            failed = ConnectionFailed(f"{method} {target}: {fault or type(fault).__name__}")
+            failed.__cause__ = fault
+            return failed, may_repeat or isinstance(fault, NotSent), None
+        if answer.status < 400:
+            return answer, False, None
+        retry_after = parse_retry_after(answer.headers.get("retry-after"))
+        problem = problem_of_answer(answer.status, answer.body, retry_after, answer.headers.get("laplaced-request", ""))
+        return problem, answer.status in NOTHING_DONE or may_repeat and answer.status in PERHAPS_DONE, retry_after
+
+    def _headers(self, data: Optional[bytes], kind: Optional[str], tenant: Optional[str]) -> Mapping[str, str]:
+        headers = {"User-Agent": "laplaced-python", "Accept": "*/*"}
+        if data is not None:
+            headers["Content-Type"] = kind or "application/json"
+        if tenant is not None:
+            headers["Laplaced-Tenant"] = tenant
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        return headers
