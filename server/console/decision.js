@@ -3,7 +3,8 @@ import { h, id, to, field, place } from './dom.js';
 import { get, call, lines as linesOf, of } from './api.js';
 import { table, interval } from './table.js';
 import { whisker, axis, span, bar } from './plot.js';
-import { num, count, percent, time, duration, known } from './format.js';
+import { num, count, time, duration, known, meanOf } from './format.js';
+import { LINES, decisionsOf } from './log.js';
 
 /* --- what a model said ----------------------------------------------------------------------------------------- */
 
@@ -33,20 +34,44 @@ function why(answer) {
     ` was drawn to learn more, or by chance: it is expected to earn ${num(drawn.mean)}, give or take ${num(drawn.sd)}.`);
 }
 
-/** Those whose rewards make up the mean of a candidate: the largest terms. */
-function teachers(answer) {
-  const list = answer.neighbours ?? answer.explain?.neighbours ?? [];
-  if (!list.length) return null;
-  const scale = span(list.map((n) => n.contribution), 0);
-  return h('section', {}, h('h2', {}, 'Who taught it'),
-    table({ id: 'teachers', name: 'neighbours', caption: 'The largest parts of the expected reward, and whose rewards they rest on', rows: list, columns: [
-      { name: 'user', kind: 'id', value: (n) => n.user },
-      { name: 'arm', kind: 'id', value: (n) => n.arm },
-      { name: 'rewards', kind: 'count', value: (n) => n.rewards },
-      { name: 'their mean', kind: 'num', value: (n) => n.mean },
-      { name: 'weight', kind: 'num', value: (n) => n.weight },
-      { name: 'contribution', kind: 'num', value: (n) => n.contribution },
-      { name: '', kind: 'plot', head: axis(scale), value: () => null, cell: (n) => whisker(scale, n.contribution, Math.min(0, n.contribution), Math.max(0, n.contribution), 'c0', 0) }] }));
+/** Users near by who were shown the arm, with what they gave for it: what the graph carries to this user. */
+function friends(page, user, arm) {
+  const place = h('details', { id: 'friends', open: true, ontoggle: async () => {
+    if (place.dataset.asked) return;
+    place.dataset.asked = 'true';
+    try {
+      place.append(await friendsTable(page, user, arm));
+    } catch (fault) {
+      if (fault.name !== 'AbortError') place.append(page.refuse(fault));
+    }
+  } }, h('summary', {}, 'Who near by was shown ', id(arm), '?'));
+  return place;
+}
+
+async function friendsTable(page, user, arm) {
+  const { signal, tenant } = page;
+  const [near, list, [line]] = await Promise.all([
+    get(`${of(tenant, 'graph', 'near')}?user=${encodeURIComponent(user)}&hops=2&limit=300`, { signal }),
+    linesOf(`${of(tenant, 'events')}?type=decided,rewarded,expired,observed&limit=${LINES}`, { signal }),
+    linesOf(`${of(tenant, 'events')}?type=configured&limit=1`, { signal })]);
+  const given = new Map();
+  const take = (one, reward) => given.set(one, [...(given.get(one) ?? []), reward]);
+  for (const d of decisionsOf(list, line?.configuration.aggregation)) if (d.arm === arm && d.reward !== null) take(d.user, d.reward);
+  for (const e of list) if (e.type === 'observed' && e.arm === arm) take(e.user, e.reward);
+  const rows = near.users.filter((u) => given.has(u.id)).map((u) => {
+    const all = given.get(u.id);
+    return { ...u, ...meanOf(all.length, all.reduce((a, r) => a + r, 0), all.reduce((a, r) => a + r * r, 0)) };
+  }).sort((a, b) => (b.kernel ?? -1) - (a.kernel ?? -1));
+  const scale = span(rows.flatMap((r) => [r.mean, r.low, r.high]));
+  return table({ id: 'near-by', name: 'friends', rows, none: 'Nobody near by, as far as these lines go.',
+    caption: `Of ${count(near.users.length)} users within two edges, by the newest ${count(Math.min(LINES, list.length))} lines of the log; the larger the kernel, the more a reward there counts here`, columns: [
+      { name: 'user', kind: 'id', value: (u) => u.id, cell: (u) => to(['t', tenant, 'decision', 'now', u.id], id(u.id)) },
+      { name: 'edges away', kind: 'count', value: (u) => u.hops },
+      { name: 'kernel', kind: 'num', value: (u) => u.kernel },
+      { name: 'rewards', kind: 'count', value: (u) => u.n },
+      { name: 'their mean', kind: 'num', value: (u) => u.mean },
+      interval('95 %', (u) => u.low, (u) => u.high),
+      { name: '', kind: 'plot', head: axis(scale), value: () => null, cell: (u) => whisker(scale, u.mean, u.low, u.high) }] });
 }
 
 /* --- of the log ------------------------------------------------------------------------------------------------ */
@@ -80,7 +105,7 @@ async function now(page, user, context) {
   return h('section', { id: 'now' }, h('h2', {}, 'Now, for ', id(user)),
     h('p', { class: 'lead' }, id(answer.arm), ' would be shown, with propensity ', h('strong', {}, num(answer.propensity)),
       answer.route && answer.route !== 'policy' ? ` (${answer.route})` : '', `. The model has learned from ${count(answer.model.events)} rewards. Nothing is recorded.`),
-    why(answer), candidates(answer.ranking, answer.arm), teachers(answer));
+    why(answer), candidates(answer.ranking, answer.arm), friends(page, user, answer.arm));
 }
 
 /* --- the screen ------------------------------------------------------------------------------------------------ */

@@ -46,7 +46,7 @@ function posterior(page, users, context) {
 
 /** A canvas of users and edges; paint(values, scale) colours it. Frames are drawn until the layout has come to rest. */
 function picture(near, onChosen, signal) {
-  const canvas = h('canvas', { class: 'graph', role: 'img', tabindex: 0, 'aria-label': `${near.users.length} users around ${near.user}, by their distance; the table below has the same numbers. Arrow keys choose a user.` });
+  const canvas = h('canvas', { class: 'graph', role: 'img', tabindex: 0, 'aria-label': `${near.users.length} users and the edges between them; the table below has the same numbers. Arrow keys choose a user.` });
   const { x, y, step } = layout(near.users, near.edges);
   let shown = null, chosen = 0, isMoving = true;
   const stats = { times: [] }; /* of scripts, by frame */
@@ -147,7 +147,7 @@ function body(page, near, arms, context) {
   };
   const seen = picture(near, tell, page.signal);
   const rows = () => near.users.map((u, i) => ({ ...u, mean: now?.mean[i] ?? null, sd: now?.sd[i] ?? null, lower: now?.lower[i] ?? null, upper: now?.upper[i] ?? null }));
-  const list = () => numbers.replaceChildren(table({ id: 'near', name: 'neighbours', caption: `Users around ${near.user}`, rows: rows(), columns: [
+  const list = () => numbers.replaceChildren(table({ id: 'near', name: 'neighbours', caption: 'Users of the picture, the nearest first', rows: rows(), columns: [
     { name: 'user', kind: 'id', value: (u) => u.id, cell: (u) => to(['t', page.tenant, 'neighbours', u.id], id(u.id)) },
     { name: 'edges away', kind: 'count', value: (u) => u.hops },
     { name: 'degree', kind: 'num', value: (u) => u.degree },

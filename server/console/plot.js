@@ -32,7 +32,7 @@ export const legend = (items) => h('ul', { class: 'legend' },
 
 /**
  * A drawing as wide as its place, made again when that changes. Pointer and arrow keys move over its places in x;
- * read(i) words what stands there.
+ * read(i) words what stands there: a text, or texts and names set apart.
  */
 export function drawing(label, height, draw, reader) {
   const output = h('output', { class: 'reading' }, reader ? ' ' : '');
@@ -48,7 +48,7 @@ export function drawing(label, height, draw, reader) {
   const point = (i) => {
     if (!reader || !scale || reader.xs.length === 0) return;
     at = Math.max(0, Math.min(reader.xs.length - 1, i));
-    output.textContent = reader.read(at);
+    output.replaceChildren(...[reader.read(at)].flat(Infinity));
     const x = scale(reader.xs[at]);
     host.querySelector('.cursor')?.remove();
     host.querySelector('svg').append(s('line', { class: 'cursor', x1: x, x2: x, y1: TOP, y2: height - BOTTOM }));

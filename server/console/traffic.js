@@ -3,10 +3,10 @@ import { h, id, field, place } from './dom.js';
 import { get, lines as linesOf, of } from './api.js';
 import { table, interval, figure } from './table.js';
 import { lines, stacks, legend, colour, whisker, axis, span, bar } from './plot.js';
-import { num, count, percent, range, time, meanOf, wilson, isBinary, known } from './format.js';
+import { num, count, percent, range, time, meanOf, wilson, isBinary } from './format.js';
+import { LINES, decisionsOf } from './log.js';
 
 const HOUR = 3600000;
-const LINES = 20000; /* of the log, for a picture by decision */
 const RANGES = [['auto', 'what shows most'], ['log', 'the newest decisions, one by one'], ['3', 'last 3 hours', 3 * HOUR], ['48', 'last 2 days', 48 * HOUR], ['720', 'last 30 days', 720 * HOUR], ['all', 'all that is kept', null]];
 const BY = [['arm', 'by arm'], ['route', 'by route'], ['version', 'by version']];
 
@@ -27,18 +27,8 @@ async function bySeries(page, choice, length) {
 
 /** The same from the lines of the newest decisions, in thirty parts. */
 async function byDecision(page, choice, aggregation) {
-  const list = (await linesOf(`${of(page.tenant, 'events')}?type=decided,rewarded,expired,configured&limit=${LINES}`, { signal: page.signal })).toReversed();
-  const decisions = new Map();
-  let version = null;
-  for (const e of list) {
-    if (e.type === 'configured') version = e.version;
-    else if (e.type === 'decided') decisions.set(e.decision, { at: e.at, arm: e.arm, route: e.route ?? 'policy', version, reward: null });
-    else if (e.reward !== undefined) {
-      const d = decisions.get(e.decision);
-      if (d && (e.arm === undefined || e.arm === d.arm)) d.reward = aggregation === 'sum' ? (d.reward ?? 0) + e.reward : e.reward;
-    }
-  }
-  const each = [...decisions.values()], wide = Math.max(1, Math.ceil(each.length / 30));
+  const list = await linesOf(`${of(page.tenant, 'events')}?type=decided,rewarded,expired,configured&limit=${LINES}`, { signal: page.signal });
+  const each = decisionsOf(list, aggregation), wide = Math.max(1, Math.ceil(each.length / 30));
   const rows = (key) => {
     const found = new Map();
     each.forEach((d, i) => {
@@ -128,7 +118,8 @@ function shares(data, choice, ends) {
   const colours = [...shown.map((_, i) => colour(i)), 'cx'];
   const names = shown.map((name, i) => ({ name, colour: colour(i), isId: true }));
   if (rest) names.push({ name: choice.by === 'arm' ? 'all other arms' : 'all others', colour: 'cx' });
-  const reader = { xs: list.map((c) => c.x), read: (i) => `${called(data, list[i].row)}: ${count(list[i].n)} decisions; ${list[i].shares.map((v, k) => [v, k]).filter(([v]) => v > 0).sort((a, b) => b[0] - a[0]).slice(0, 4).map(([v, k]) => `${names[k].name} ${percent(v)}`).join(', ')}` };
+  const most = (c) => c.shares.map((v, k) => [v, k]).filter(([v]) => v > 0).sort((one, other) => other[0] - one[0]).slice(0, 4);
+  const reader = { xs: list.map((c) => c.x), read: (i) => [`${called(data, list[i].row)}: ${count(list[i].n)} decisions`, most(list[i]).map(([v, k]) => [', ', id(names[k].name), ` ${percent(v)}`])] };
   const numbers = table({ id: 'parts', name: `traffic-by-${choice.by}`, caption: `Decisions and rewards by ${step} and ${choice.by}`, rows: parts, columns: [
     ...when(step),
     { name: choice.by, kind: 'id', value: (r) => about(choice.by, r) ?? 'all others' },
