@@ -405,12 +405,13 @@ class Experiment:
         log_e = max(self.worst, self.traffic_now())
         is_void = log_e >= -math.log(self.begun["traffic_level"])
         base = next(a for a in arms if a["arm"] == self.base)["policy"]["mean"]
+        held = [r for a in self.order for r in self.shown[a, "holdout"]]
         return {"since": {"seq": self.since[0], "at": self.since[1]},
                 "decisions": {"counted": self.counted, "waiting": len(self.queue), "waiting_since": self.queue[0]["at"] if self.queue else None,
                               "left_out": self.left_out, "clipped": self.clipped, "beyond_reach": self.beyond},
                 "arms": arms,
                 "differences": [{"arm": a, **self.difference(a, self.pairs[a], base, is_void)} for a in self.order if a != self.base],
-                "policy": {"holdout": self.begun["share"], **self.difference("the policy", self.policy, None, is_void)} if self.begun["share"] > 0 else None,
+                "policy": {"holdout": self.begun["share"], **self.difference("the policy", self.policy, zero + wide * float(np.mean(held)) if held else None, is_void)} if self.begun["share"] > 0 else None,
                 "traffic": {"log10_e": log_e / math.log(10), "p_value": min(1, math.exp(-log_e)), "void": is_void,
                             "alarm": {"seq": self.alarm[0], "at": self.alarm[1]} if self.alarm else None},
                 **self.told_metrics(is_void)}

@@ -206,7 +206,7 @@ struct kb_event {
     enum kb_event_type type;
     uint64_t seq;   /* 1, 2, 3, ... without gaps */
     int64_t at_ms;  /* Unix time */
-    const char *by; /* configured, graph, arms: the id of the key that asked for it; NULL: not told. The model's
+    const char *by; /* of what changes something: the id of the key that asked for it; NULL: not told. The model's
                        business it is not */
     union {
         struct {

@@ -119,6 +119,8 @@ struct flag {
 /* `left` counts those whose text is to come, and the handler itself: who takes the last one answers, and frees. */
 struct bulk {
     struct ld_call *call;
+    struct ld_op *context; /* the body, read once: what `select` points into */
+    struct ld_select select;
     atomic_size_t left;
     size_t n;
     bool is_over; /* more than may be asked for at once */
@@ -176,13 +178,30 @@ static bool open_flag(struct ld_call *c, struct flag *f, struct ld_problem *p)
     return is_paid;
 }
 
+/* An op for one flag's decision. What its event keeps of the context is its own: it may outlive the answer. */
+static struct ld_op *new_op(const struct bulk *b, struct ld_select *select)
+{
+    struct ld_op *op = ld_op_new(LD_OP_EVENT);
+    char *user = NULL;
+    if (op != NULL && (op->doc = ld_doc_new()) != NULL)
+        user = ld_doc_alloc(op->doc, strlen(b->select.query.user) + 1, 1);
+    if (user == NULL) {
+        ld_op_free(op);
+        return NULL;
+    }
+    ld_doc_bound(op->doc, b->call->server->limits.magnitude);
+    op->bytes = b->context->bytes;
+    select->query.user = strcpy(user, b->select.query.user);
+    return op;
+}
+
 /* A dry run puts the whole text into the reply; else what is not in the reply at once is still to be recorded. */
 static struct ld_op *decide_flag(struct ld_call *c, struct flag *f, bool is_dry_run)
 {
     struct ld_problem why;
-    struct ld_select select;
+    struct ld_select select = f->bulk->select;
     ld_problem_init(&why);
-    struct ld_op *op = read_context(c, &select, &why);
+    struct ld_op *op = new_op(f->bulk, &select);
     if (op != NULL) {
         select.flag = f->key;
         select.is_dry_run = is_dry_run;
@@ -248,6 +267,7 @@ static void answer(struct bulk *b)
         free(f->text);
     }
     ld_text_lit(&t, "]}");
+    ld_op_free(b->context);
     free(b);
     struct ld_reply reply = {.status = 200};
     reply.text = ld_text_take(&t, &reply.n);
@@ -301,15 +321,21 @@ static void decide_all(struct bulk *b)
     }
 }
 
-/* The context, for its faults: of the decisions each reads it for itself. */
-static bool check_context(struct ld_call *c, struct ld_problem *p)
+/* With the context read. NULL with *p, or without memory. */
+static struct bulk *new_bulk(struct ld_call *c, struct ld_problem *p)
 {
-    struct ld_select select;
-    struct ld_op *op = read_context(c, &select, p);
-    ld_op_free(op);
-    if (op != NULL)
+    struct bulk *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return NULL;
+    b->call = c;
+    atomic_init(&b->left, 1);
+    b->context = read_context(c, &b->select, p);
+    if (b->context != NULL) {
         c->flag_code = NULL;
-    return op != NULL;
+        return b;
+    }
+    free(b);
+    return NULL;
 }
 
 /* Which flags there are, opened and paid for. */
@@ -329,11 +355,9 @@ static bool open_flags(struct bulk *b, struct ld_problem *p)
 bool api_flags(struct ld_call *c, struct ld_reply *out)
 {
     struct ld_tenant *held[MOST_FLAGS];
-    struct bulk *b = check_context(c, out->problem) ? calloc(1, sizeof *b) : NULL;
+    struct bulk *b = new_bulk(c, out->problem);
     if (b == NULL)
         return true;
-    b->call = c;
-    atomic_init(&b->left, 1);
     const bool is_open = open_flags(b, out->problem), is_same = is_open && is_unchanged(b);
     const size_t n = b->n;
     for (size_t i = 0; i < n; i++)
@@ -344,6 +368,7 @@ bool api_flags(struct ld_call *c, struct ld_reply *out)
     } else {
         for (size_t i = 0; i < n; i++)
             free(b->flag[i].text);
+        ld_op_free(b->context);
         free(b);
     }
     for (size_t i = 0; i < n; i++)

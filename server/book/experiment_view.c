@@ -132,6 +132,18 @@ static bool is_slow(const struct ld_experiment *e)
     return e->now.rule == KB_RULE_SPLIT ? is_uneven : e->now.rule != KB_RULE_UNIFORM && e->now.epsilon < SLOW_EPSILON;
 }
 
+/* Over its decisions whose odds are told; NaN without any. */
+static double mean_of_holdout(const struct ld_experiment *e)
+{
+    double n = 0, reward = 0;
+
+    for (size_t a = 0; a < e->n_arms; a++) {
+        n += (double)e->sums[a].shown[LD_SIDE_HOLDOUT].n;
+        reward += e->sums[a].shown[LD_SIDE_HOLDOUT].reward;
+    }
+    return n > 0 ? e->begun.low + width(e) * (reward / n) : (double)NAN;
+}
+
 void ld_experiment_look(const void *book, struct ld_experiment_view *out)
 {
     const struct ld_experiment *e = book;
@@ -162,7 +174,7 @@ void ld_experiment_look(const void *book, struct ld_experiment_view *out)
     for (size_t a = 0; a < e->n_arms; a++)
         show_comparison(e, &e->sums[a].against, out->arm[e->baseline].side[LD_SIDE_POLICY].mean, out,
                         &out->difference[a]);
-    show_comparison(e, &e->policy, (double)NAN, out, &out->policy);
+    show_comparison(e, &e->policy, mean_of_holdout(e), out, &out->policy);
     ld_metrics_show(e, out);
 }
 

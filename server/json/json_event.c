@@ -283,6 +283,7 @@ static const struct ld_row activated[] = {HEAD, DECISION_ID("decision", 0, EV(ac
 static const struct ld_row redacted[] = {
     HEAD,
     {"dropped", LD_ROW_TEXT, OPTIONAL, EV(redacted.dropped), .rule = &dropped_text},
+    BY,
 };
 
 /* --- dictionary ---------------------------------------------------------------------------------------- */
@@ -353,6 +354,7 @@ static const struct ld_row reset[] = {
     LENGTHSCALE("context_lengthscale", EV(dictionary.context_lengthscale)),
     LENGTHSCALE("arm_lengthscale", EV(dictionary.arm_lengthscale)),
     OBJECT("evidence", LD_ROW_HAS, 0, EV(dictionary.has_evidence), &evidence),
+    BY,
     POINTS,
 };
 /* A reset under scales that the model has found. */
@@ -365,6 +367,7 @@ static const struct ld_row tuned[] = {
     LENGTHSCALE("context_lengthscale", EV(dictionary.context_lengthscale)),
     LENGTHSCALE("arm_lengthscale", EV(dictionary.arm_lengthscale)),
     OBJECT("evidence", LD_ROW_HAS, 0, EV(dictionary.has_evidence), &evidence),
+    BY,
     POINTS,
 };
 /* Adds its points to the dictionary in force, and changes nothing else. */
@@ -445,6 +448,7 @@ static const struct ld_row part_begin[] = {
     OBJECT("scales", LD_ROW_HAS, AT(tuning), AT(has_scales), &scales),
     COLUMN("scale", OPTIONAL | LD_ROW_SETS_N, PART(scale), PART(n_scale), &a_scale),
     SHORT_LIST("tunings", OPTIONAL, PART(tunings), PART(n_tunings), &tunings, &up_to_most_tunings),
+    BY,
     SETTINGS(PART(spec)),
 };
 

@@ -130,12 +130,15 @@ static bool add_line(struct fold *f, struct kb_event *ev, uint64_t seq)
 {
     struct ld_compaction *x = f->x;
     const struct kb_spec *spec = kb_engine_spec(f->engine);
+    const struct ld_op *op = x->task.op; /* NULL: retention asks */
 
     if (kb_grow((void **)&x->row, &x->cap, x->n + 1, 64, sizeof *x->row) != 0)
         return false;
     struct ld_row *row = &x->row[x->n];
     ev->seq = seq;
     ev->at_ms = f->at_ms;
+    if (ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN && op != NULL && op->by[0] != '\0')
+        ev->by = op->by;
     ld_row_index(row, ev);
     if (!keep_column(x, &row->decision) || !keep_column(x, &row->user) || !keep_column(x, &row->arm) ||
         (row->decision != NULL && !keep_answer(f, row)))

@@ -80,6 +80,7 @@ static int start(void *task, struct ld_op *op)
     }
     ld_compaction_cancel(t); /* it would bring back what goes */
     ld_redactor_open(&x->redactor, op->user);
+    x->redactor.by = op->by[0] != '\0' ? op->by : NULL;
     if (ld_refold_open(&x->fold, t, UINT64_MAX) != KB_OK)
         ld_op_refuse_busy(op, "out of memory; nothing was erased");
     else if (ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t))
@@ -148,7 +149,9 @@ static enum kb_err append_reset(void *arg, const struct kb_event *reset, size_t 
     int rc = -1;
 
     (void)n_events; /* a reset brings nothing along */
-    char *text = ld_encode_event(reset, spec->context_dim, spec->arm_dim, &t->settings, &row.n_text);
+    struct kb_event line = *reset;
+    line.by = x->redactor.by;
+    char *text = ld_encode_event(&line, spec->context_dim, spec->arm_dim, &t->settings, &row.n_text);
     if (text == NULL)
         return KB_ENOMEM;
     row.text = text;

@@ -50,9 +50,9 @@ static enum kb_err add_decision(struct ld_redactor *r, const char *id)
     return KB_OK;
 }
 
-static void drop(struct kb_event *ev)
+static void drop(const struct ld_redactor *r, struct kb_event *ev)
 {
-    *ev = (struct kb_event){.type = KB_EV_REDACTED, .seq = ev->seq, .at_ms = ev->at_ms};
+    *ev = (struct kb_event){.type = KB_EV_REDACTED, .seq = ev->seq, .at_ms = ev->at_ms, .by = r->by};
 }
 
 /* The edges that do not touch the user, into *out. */
@@ -99,18 +99,18 @@ static enum kb_err redact_graph(struct ld_redactor *r, struct ld_doc *doc, struc
     const size_t after = ev->as.graph.n_users + ev->as.graph.n_add + ev->as.graph.n_remove;
     *is_changed = after != before;
     if (after == 0 && before > 0 && !ev->as.graph.is_replace)
-        drop(ev);
+        drop(r, ev);
 out:
     return rc;
 }
 
-static void redact_dictionary(struct kb_event *ev, bool *is_changed)
+static void redact_dictionary(const struct ld_redactor *r, struct kb_event *ev, bool *is_changed)
 {
     if (ev->as.dictionary.is_begun && ev->as.dictionary.is_reset)
         return;
     *is_changed = true;
     if (!ev->as.dictionary.is_reset) {
-        drop(ev);
+        drop(r, ev);
         return;
     }
     ev->as.dictionary.n_atoms = 0;
@@ -148,12 +148,12 @@ static enum kb_err change(struct ld_redactor *r, struct ld_doc *doc, struct kb_e
     if (ev->type == KB_EV_GRAPH)
         return redact_graph(r, doc, ev, is_changed);
     if (kb_event_is_dictionary(ev))
-        redact_dictionary(ev, is_changed);
+        redact_dictionary(r, ev, is_changed);
     if (!is_own)
         return KB_OK;
     *is_changed = true;
     r->n_events++;
-    drop(ev);
+    drop(r, ev);
     return KB_OK;
 }
 

@@ -16,6 +16,7 @@ struct ld_gone {
 
 struct ld_redactor {
     const char *user;        /* borrowed */
+    const char *by;          /* borrowed: the id of the key that asked; NULL: not told */
     struct kb_ids decisions; /* of the user, as far as the log was read */
     struct ld_rewrite *item; /* [n] in the order of the log; texts owned */
     size_t n, cap;

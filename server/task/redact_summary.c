@@ -277,6 +277,6 @@ enum kb_err ld_redact_summary(struct ld_redactor *r, struct ld_doc *doc, struct 
         break;
     }
     if (ev->type == KB_EV_REDACTED)
-        *ev = (struct kb_event){.type = KB_EV_REDACTED, .seq = ev->seq, .at_ms = ev->at_ms};
+        *ev = (struct kb_event){.type = KB_EV_REDACTED, .seq = ev->seq, .at_ms = ev->at_ms, .by = r->by};
     return rc;
 }

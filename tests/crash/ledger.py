@@ -91,8 +91,8 @@ def mark_of(event):
     kind = event["type"]
     if kind in ("decided", "activated", "expired"):
         return kind, event["decision"]
-    if kind in ("rewarded", "late", "observed"):
-        return "observed" if kind == "observed" else "reward", event["reward"]
+    if kind in ("rewarded", "late", "observed", "measured"):
+        return kind if kind in ("observed", "measured") else "reward", event["reward"]
     if kind == "graph":
         return kind, event["add"][0][2] if event["add"] else None
     if kind == "arms":

@@ -23,7 +23,7 @@ ROUTED = {"holdout": {"share": 0.4, "baseline": {"rule": "uniform"}}, "sticky": 
 # answers before the commit.
 TENANTS = {
     "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
-    "kors": dict(algorithm="laplaced-kors", arm_dim=1, context_dim=1, aggregation="sum",
+    "kors": dict(algorithm="laplaced-kors", arm_dim=1, context_dim=1, aggregation="sum", metrics=[{"name": "spent", "aggregation": "sum"}],
                  representation={"type": "kors", "lambda": 0.2, "max_dictionary": 12}),
     "thompson": dict(algorithm="ts", aggregation="last", routing=ROUTED),
     "median": dict(algorithm="gp-ucb", arm_dim=1, arm_kernel={"type": "rbf", "lengthscale": "median"},
@@ -241,6 +241,13 @@ class Writer:
         context = {"context": [rng.randrange(9) / 8]} if config.get("context_dim") else {}
         return {"user": f"u{rng.randrange(USERS)}", "arm": arm, "reward": self.mark(), **context}
 
+    def measure(self, tenant):
+        """A value of a metric, of a decision that takes sums and stays open; not sent twice, as a sum is not."""
+        if self.opened["kors"]:
+            decision, _ = self.rng.choice(self.opened["kors"])
+            value = self.mark()
+            self.ask("kors", "POST", "/reward", {"decision": decision, "metric": "spent", "reward": value}, [(("measured", value), {})])
+
     def activate(self, tenant):
         if self.deferred[tenant]:
             decision, arms = self.deferred[tenant].pop()
@@ -421,7 +428,7 @@ class Writer:
                 self.surprises.append(f"{entry} is answered {status}")
 
     # What is asked for, and how often: another operation is a function and a number here.
-    SHARES = {select: 40, reward: 34, observe: 10, activate: 5, ask_again: 6, patch_graph: 1.5, put_graph: 0.5,
+    SHARES = {select: 40, reward: 34, observe: 10, measure: 4, activate: 5, ask_again: 6, patch_graph: 1.5, put_graph: 0.5,
               change_arms: 1.5, configure: 1.0, ward: 4, erase: 0.7, rebuild: 0.5, verify: 0.5, compact: 0.7, come_and_go: 0.5,
               make_key: 2, revoke_key: 2, use_key: 2}
 

@@ -305,3 +305,18 @@ def test_a_decision_shows_its_values_among_its_rewards(api, tenant):
     tell(api, tenant, "d1", "revenue", 5)
     got = api.call("GET", f"/tenants/{tenant}/decisions/d1").json
     assert got["state"] == "open" and [r["metric"] for r in got["rewards"]] == ["revenue"]
+
+
+def test_a_challenger_learns_the_objective_alone(api, name):
+    api.put_tenant(name, **configuration(challengers={"next": {"algorithm": "ts"}}))
+    for k in range(20):
+        show(api, name, f"d{k}", user=f"u{k % 3}")
+        tell(api, name, f"d{k}", "revenue", k)
+        if k % 2:
+            tell(api, name, f"d{k}", None, (k % 4) / 4)
+    last = api.events(name)[-1]["seq"]
+
+    def one():
+        return api.call("GET", f"/tenants/{name}/challengers").json["challengers"][0]
+    assert wait_for(lambda: one()["lag"] == 0 and one()["seq"] == last), one()
+    assert one()["learned"] == 10 and not one()["stopped"]

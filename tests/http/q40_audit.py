@@ -54,6 +54,31 @@ def test_each_change_names_the_key_that_asked(keyed):
     assert by(again, "t", "configured", "arms", "graph") == want
 
 
+def test_an_erasure_and_a_compaction_name_it(keyed):
+    server, admin = keyed
+    admin.put_tenant("t", algorithm="ucb")
+    ann, bob = made(admin, "t", "manage", "read", "decide"), made(admin, "t", "manage", "read")
+    a, b = Client(server, ann["key"]), Client(server, bob["key"])
+    for i in range(6):
+        a.observe(f"u{i % 3}", "ab"[i % 2], float(i % 2), tenant="t")
+    a.call("DELETE", "/tenants/t/users/u1")
+    gone = [e for e in a.events("t") if e["type"] == "redacted"]
+    assert len(gone) == 2 and {e["by"] for e in gone} == {ann["id"]}
+    resets = [e for e in a.events("t") if e["type"] in ("dictionary", "tuned") and "begun" not in e]
+    assert resets[-1]["by"] == ann["id"] and all("by" not in e for e in resets[:-1])
+    b.call("DELETE", "/tenants/t/users/u2")
+    assert [who for _, who in by(a, "t", "redacted")] == [ann["id"], bob["id"]] * 2  # u1, u2, u1, u2
+    b.call("POST", "/tenants/t/compact", {"keep_events": 0})
+    first = a.events("t")[0]
+    assert (first["type"], first["part"], first["by"]) == ("summary", "begin", bob["id"])
+    server.kill()
+    server.start()
+    again = Client(server, FILE_KEY)
+    assert again.events("t")[0]["by"] == bob["id"] and again.verify("t")["equal"]
+    again.call("DELETE", "/tenants/t/users/u0")  # by a key of the file, which has no id
+    assert "by" not in [e for e in again.events("t") if e["type"] in ("dictionary", "tuned")][-1]
+
+
 @pytest.mark.parametrize("n_edges", [3, 60000], ids=["in-a-turn", "beside-the-writer"])
 def test_graphs_of_all_sizes_name_it(keyed, n_edges):
     server, admin = keyed

@@ -450,6 +450,50 @@ def test_the_audit_tells_who_changed_what(browser, page, boot, tmp_path):
     page.wait("document.body.innerText.includes('There are none.')")
     assert admin.call("GET", "/tenants/shop/keys").json["keys"] == []
 
+@needs_chromium
+def test_policies_are_evaluated_watched_and_forgotten(seeded, page):
+    show(page, seeded.server, "t", "page", "evaluation")
+    page.run("""(() => { const f = document.getElementById('evaluate').elements; f.arm.value = 'green'; f['challenger-greedy'].checked = true; f.preset.value = 'ucb'; f.from.value = '1'; })()""")
+    page.run("document.querySelector('#evaluate [type=submit]').click()")
+    page.wait("document.getElementById('job')?.dataset.state === 'done'", 60)
+    name = urllib.parse.unquote(page.run("location.hash").split("/")[-1])
+    told = seeded.call("GET", f"/tenants/page/evaluations/{name}").json
+    assert [p if isinstance(p, str) else p.get("arm") or p["name"] for p in told["request"]["policies"]] == ["logged", "uniform", "green", "greedy", "ucb"]
+    assert told["request"]["from"] == 1
+    names = {"dr": "doubly robust", "snips": "importance weights, self-normalised", "ips": "importance weights", "clipped_ips": "clipped weights", "replay": "replay of decisions that agree"}
+    page.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    rows = {(r["policy"], r["estimate by"]): r for r in page.cells("estimates")}
+    for policy in told["result"]["policies"]:
+        for key, words in names.items():
+            e, row = policy[key], rows[policy["name"], words]
+            assert (row["estimate"], row["interval"]) == (num(e.get("estimate")), span(e.get("lower"), e.get("upper")))
+    apart = {(r["policy"], r["estimate by"]): r for r in page.cells("differences")}
+    for d in told["result"]["differences"]:
+        for key in names.keys() & d.keys():
+            row = apart[d["policy"], names[key]]
+            assert (row["less"], row["estimate"], row["interval"]) == (d["against"], num(d[key]["estimate"]), span(d[key]["lower"], d[key]["upper"]))
+    weights = {r["policy"]: r for r in page.cells("weights")}
+    for p in told["result"]["policies"]:
+        assert (weights[p["name"]]["mean weight"], weights[p["name"]]["worth decisions"]) == (num(p["weights"]["mean"]), num(p["ess"]))
+    page.picture(PICTURES / "evaluated.png")
+    page.run("document.getElementById('drop').click()")
+    page.wait("location.hash === '#/t/page/evaluation' && document.getElementById('kept')")
+    assert seeded.call("GET", "/tenants/page/evaluations").json["evaluations"] == []
+
+
+@needs_chromium
+def test_an_evaluation_is_cancelled_and_a_bad_time_is_told(seeded, page):
+    show(page, seeded.server, "t", "page", "evaluation")
+    page.run("""(() => { const f = document.getElementById('evaluate').elements; f.from.value = 'yesterday'; document.querySelector('#evaluate [type=submit]').click(); })()""")
+    assert "neither the number of an event nor a time" in page.wait("document.querySelector('#evaluate .problem')?.innerText")
+    page.run("""(() => { const f = document.getElementById('evaluate').elements; f.from.value = '2020-01-01 10:00'; f.preset.value = 'laplaced'; document.querySelector('#evaluate [type=submit]').click(); })()""")
+    page.wait("document.getElementById('drop')")
+    page.run("document.getElementById('drop').click()")
+    page.wait("document.getElementById('job') === null || ['cancelled', 'done'].includes(document.getElementById('job').dataset.state)", 60)
+    for e in seeded.call("GET", "/tenants/page/evaluations").json["evaluations"]:
+        assert e["state"] in ("cancelled", "done") and e["request"]["from"].startswith("2020-01-01T10:00:00")
+        seeded.call("DELETE", f"/tenants/page/evaluations/{e['id']}", expect=204)
+
 
 # --- keys, restarts, strangers -------------------------------------------------------------------------------------------------
 
@@ -507,10 +551,10 @@ def test_a_key_that_may_only_read_changes_nothing(locked, page):
     enter(page, key)
     page.wait("document.getElementById('race')")
     assert page.run("document.querySelectorAll('main button').length") == page.run("document.querySelectorAll('main button.small:not([aria-label^=Promote])').length")
-    for screen, there in (("model", "#digest"), ("audit", "#no-keys"), ("traffic", "#headline"), ("neighbours", "canvas.graph")):
+    for screen, there in (("model", "#digest"), ("audit", "#no-keys"), ("traffic", "#headline"), ("neighbours", "canvas.graph"), ("evaluation", "#kept")):
         page.goto(f"{locked.url}/console/#/t/town/{screen}")
         page.wait(f"document.querySelector('{there}')")
-        assert not page.run("document.querySelector('#verify, #rollback, #make-key, [aria-label^=Promote], [aria-label^=Revoke]')")
+        assert not page.run("document.querySelector('#verify, #rollback, #make-key, #evaluate, [aria-label^=Promote], [aria-label^=Revoke]')")
     page.goto(f"{locked.url}/console/#/t/town/decision/now/p1")  # it may not decide, and hears so
     assert "decide" in page.wait("document.querySelector('.problem')?.innerText")
     page.goto(f"{locked.url}/console/#/")

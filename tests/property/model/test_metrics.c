@@ -142,7 +142,7 @@ START_TEST(values_are_there_after_every_fold_and_snapshot)
     assert_values(&w, folded);
     assert_values(&w, again);
     ck_assert_uint_eq(kb_engine_digest(folded), kb_engine_digest(w.log.live));
-    ck_assert_uint_eq(kb_engine_bytes(again), kb_engine_bytes(kbt_log_reload(again)));
+    ck_assert_uint_eq(kb_engine_digest(again), kb_engine_digest(w.log.live));
     kb_engine_free(folded);
     kb_engine_free(again);
     kbt_log_close(&w.log);

@@ -1,0 +1,140 @@
+/* A tenant's events as decisions: which reward a decision has, and what becomes of all of it when memory is out. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "evaluate/own_log.h"
+#include "kbt.h"
+
+/* --- memory that fails at the n-th request -------------------------------------------------------------- */
+
+static size_t left, live;
+
+static void *take(void *ptr, size_t bytes)
+{
+    if (left == 0)
+        return NULL;
+    left--;
+    live += ptr == NULL ? 1 : 0;
+    return realloc(ptr, bytes);
+}
+
+static void give(void *ptr)
+{
+    live--;
+    free(ptr);
+}
+
+/* --- a log ------------------------------------------------------------------------------------------------ */
+
+#define N_EVENTS 7
+
+static struct kb_event events[N_EVENTS];
+
+static void make_events(void)
+{
+    static const struct kb_ev_arm arms[] = {{.id = "a", .is_active = true}, {.id = "b", .is_active = true}};
+    static const struct kb_ev_slot first = {"a", NULL}, second = {"b", NULL};
+    static const struct kb_ev_slot among[] = {{"b", NULL}, {"c", NULL}};
+    static struct kb_spec spec;
+
+    spec.aggregation = KB_AGG_FIRST;
+    events[0] = (struct kb_event){.type = KB_EV_CONFIGURED, .seq = 1, .as.configured.spec = &spec};
+    events[1] =
+        (struct kb_event){.type = KB_EV_ARMS, .seq = 2, .as.arms = {.is_replace = true, .put = arms, .n_put = 2}};
+    events[2] = (struct kb_event){
+        .type = KB_EV_DECIDED,
+        .seq = 3,
+        .as.decided = {.decision = "d1", .user = "u", .slots = &first, .n_slots = 1, .propensity = 0.5}};
+    events[3] = (struct kb_event){.type = KB_EV_DECIDED,
+                                  .seq = 4,
+                                  .as.decided = {.decision = "d2",
+                                                 .user = "v",
+                                                 .slots = &second,
+                                                 .n_slots = 1,
+                                                 .propensity = 0.25,
+                                                 .among = among,
+                                                 .n_among = 2}};
+    events[4] = (struct kb_event){.type = KB_EV_REWARDED, .seq = 5, .as.rewarded = {.decision = "d2", .reward = 3}};
+    events[5] = (struct kb_event){.type = KB_EV_REWARDED, .seq = 6, .as.rewarded = {.decision = "d9", .reward = 1}};
+    events[6] = (struct kb_event){
+        .type = KB_EV_EXPIRED, .seq = 7, .as.expired = {.decision = "d1", .has_reward = true, .reward = -1}};
+}
+
+struct seen {
+    size_t n;
+    double reward[4];
+    size_t n_candidates[4];
+    char user[4];
+};
+
+/* The rest of the log, unless it breaks: 0, or what broke it. */
+static int read_all(struct ld_decisions *d, struct seen *seen)
+{
+    const struct ld_decisions_options o = {.default_reward = (double)NAN, .arm_dim = 2, .draws_only = true};
+    int rc = ld_decisions_init(d, &o) == 0 ? 0 : LD_DECISIONS_BROKEN;
+    struct ld_own_log own = {.d = d};
+
+    for (size_t i = 0; rc >= 0 && i < N_EVENTS; i++) {
+        struct ld_logged ev = {.propensity = (double)NAN};
+
+        ld_own_log_next(&own);
+        rc = ld_own_log_take(&own, &events[i], &ev);
+        if (rc == 1) {
+            seen->reward[seen->n] = ev.reward;
+            seen->user[seen->n] = ev.user[0];
+            seen->n_candidates[seen->n++] = ev.n;
+        }
+    }
+    ld_own_log_close(&own);
+    return rc < 0 ? rc : 0;
+}
+
+START_TEST(a_decision_comes_with_its_reward_and_its_candidates)
+{
+    struct ld_decisions d;
+    struct seen seen = {0};
+
+    make_events();
+    ck_assert_int_eq(read_all(&d, &seen), 0);
+    ck_assert_uint_eq(seen.n, 2);
+    ck_assert(seen.user[0] == 'v' && seen.reward[0] == 3 && seen.n_candidates[0] == 2);
+    ck_assert(seen.user[1] == 'u' && seen.reward[1] == -1 && seen.n_candidates[1] == 2);
+    ck_assert_str_eq(d.skipped[0].reason, "rewards of decisions that are not open");
+    ck_assert_uint_eq(d.skipped[0].n, 1);
+    ck_assert_uint_eq(d.arms.n, 3);
+    ld_decisions_close(&d);
+}
+END_TEST
+
+START_TEST(memory_that_is_out_is_told_and_nothing_is_left)
+{
+    static const struct kb_alloc_hook hook = {take, give};
+    int rc = LD_DECISIONS_BROKEN;
+
+    make_events();
+    for (size_t n = 0; rc != 0; n++) {
+        struct ld_decisions d;
+        struct seen seen = {0};
+
+        ck_assert_uint_lt(n, 200);
+        kb_alloc_set_hook(&hook);
+        left = n;
+        live = 0;
+        rc = read_all(&d, &seen);
+        if (rc != 0)
+            ck_assert_str_eq(d.why.text, kb_strerror((int)KB_ENOMEM));
+        ld_decisions_close(&d);
+        kb_alloc_set_hook(NULL);
+        ck_assert_uint_eq(live, 0);
+        ck_assert(rc == 0 ? seen.n == 2 : seen.n < 2);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    return KBT_RUN("own log", a_decision_comes_with_its_reward_and_its_candidates,
+                   memory_that_is_out_is_told_and_nothing_is_left);
+}
