@@ -369,7 +369,8 @@ def test_rewards_that_are_no_json_are_told_to_who_adds_them(client):
 def test_rewards_are_given_up_at_their_deadline(scripted):
     server = scripted(*[answer(503, BUSY)] * 100)
     with laplaced.Client(server.url, retry=QUICK) as client, client.rewards(timeout_s=0.3) as rewards:
-        assert isinstance(rewards.add("d", 1).exception(timeout=5), laplaced.NotReady)
+        fault = rewards.add("d", 1).exception(timeout=5)  # the deadline may fall between an answer and the next try, or into one
+        assert isinstance(fault, (laplaced.NotReady, laplaced.ConnectionFailed)), fault
 
 
 # ---- kill -9 in the middle

@@ -250,7 +250,8 @@ test("rewards go in batches and each has its own answer", async () => {
 
 test("rewards are given up at their deadline", () => withScript(Array<Step>(200).fill(answer(503, busy)), async (to) => {
     const rewards = new Client(to, { retry: quick }).rewards({ timeoutMs: 300 });
-    assert.ok((await caught(rewards.add({ decision: "d", reward: 1 }))) instanceof NotReady);
+    const fault = await caught(rewards.add({ decision: "d", reward: 1 }));
+    assert.ok(fault instanceof NotReady || fault instanceof ConnectionFailed, String(fault)); // the deadline may fall between an answer and the next try, or into one
 }));
 
 // ---- kill -9 in the middle
