@@ -83,22 +83,21 @@ class Converter:
 
     def or_null(self, schemas, out):
         """One of these, or null. 3.0 has null beside a `type` alone: what is no object is written out, and of several the first may be null."""
-        (first, *rest) = schemas
-        if "$ref" in first:
-            target = self.target(first["$ref"])
-            if target.get("type") == "object" or "enum" in target:
-                out.update({"type": target.get("type", "string"), "nullable": True, "allOf": [first]})
-                return
-            first = target
-        first = self.schema(first)
-        if not rest and "oneOf" in first:
-            (one, *rest) = first.pop("oneOf")
-            first, out_of = {**one}, first
-            out.update({k: v for k, v in out_of.items() if k not in out})
-        if rest:
-            out["oneOf"] = [{**first, "nullable": True}] + [self.schema(s) for s in rest]
+        target = self.target(schemas[0]["$ref"]) if "$ref" in schemas[0] else schemas[0]
+        if len(schemas) == 1 and "$ref" in schemas[0] and (target.get("type") == "object" or "enum" in target):
+            out.update({"type": target.get("type", "string"), "nullable": True, "allOf": schemas})
+        elif len(schemas) == 1 and "oneOf" in target:
+            out.update({k: v for k, v in self.schema({k: v for k, v in target.items() if k != "oneOf"}).items() if k not in out})
+            self.or_null(target["oneOf"], out)
+        elif len(schemas) == 1:
+            out.update({k: v for k, v in self.schema(target).items() if k not in out}, nullable=True)
+        elif all(self.is_object(s) for s in schemas):
+            out.update({"type": "object", "nullable": True, "oneOf": [self.schema(s) for s in schemas]})
         else:
-            out.update({k: v for k, v in first.items() if k not in out}, nullable=True)
+            out["oneOf"] = [{**self.schema(target), "nullable": True}, *map(self.schema, schemas[1:])]
+
+    def is_object(self, node):
+        return (self.target(node["$ref"]) if "$ref" in node else node).get("type") == "object"
 
     def alternatives(self, node, out):
         for word in ("oneOf", "anyOf", "allOf"):
@@ -128,7 +127,7 @@ class Converter:
         node = self.merged(node)
         unknown = {k for k in node if not k.startswith("x-")} - KEPT - DROPPED - CONVERTED
         assert not unknown, f"tools/openapi30.py does not know {unknown}"
-        out = {k: v for k, v in node.items() if k in KEPT}
+        out = {k: v for k, v in node.items() if k in KEPT and (k, v) != ("default", None)}  # a parser of generators takes null for no array
         typed(node, out)
         if "$ref" in node:
             out["allOf"] = [{"$ref": node["$ref"]}]

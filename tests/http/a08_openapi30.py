@@ -205,18 +205,21 @@ def test_bodies_that_3_0_can_refuse_are_refused(schema, body):
     assert faults({"$ref": f"#/components/schemas/{schema}"}, body)
 
 
-THING, NAME, EITHER = ({"$ref": f"#/components/schemas/{name}"} for name in ("Thing", "Name", "Either"))
+THING, NAME, EITHER, THINGS = ({"$ref": f"#/components/schemas/{name}"} for name in ("Thing", "Name", "Either", "Things"))
 KNOWN = {"Thing": {"type": "object", "description": "t", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
-         "Name": {"type": "string", "maxLength": 3, "description": "n"}, "Either": {"oneOf": [{"type": "boolean"}, {"type": "string"}]}}
+         "Name": {"type": "string", "maxLength": 3, "description": "n"}, "Either": {"oneOf": [{"type": "boolean"}, {"type": "string"}]},
+         "Things": {"oneOf": [{"$ref": "#/components/schemas/Thing"}, {"$ref": "#/components/schemas/Thing"}]}}
 
 
 @pytest.mark.parametrize("given, wanted", [
+    ({"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}], "default": None}, {"type": "array", "items": {"type": "string"}, "nullable": True}),
     ({"type": ["string", "null"], "enum": ["a", None]}, {"enum": ["a", None], "nullable": True, "type": "string"}),
     ({"oneOf": [{"type": "integer", "maximum": 9}, {"type": "null"}]}, {"maximum": 9, "nullable": True, "type": "integer", "format": "int64"}),
     ({"oneOf": [THING, {"type": "null"}], "description": "d"}, {"type": "object", "nullable": True, "allOf": [THING], "description": "d"}),
     ({"oneOf": [NAME, {"type": "null"}], "description": "d"}, {"type": "string", "maxLength": 3, "nullable": True, "description": "d"}),
     ({"oneOf": [EITHER, {"type": "null"}]}, {"oneOf": [{"type": "boolean", "nullable": True}, {"type": "string"}]}),
     ({"oneOf": [{"type": "boolean"}, {"type": "string"}, {"type": "null"}]}, {"oneOf": [{"type": "boolean", "nullable": True}, {"type": "string"}]}),
+    ({"oneOf": [THINGS, {"type": "null"}]}, {"type": "object", "nullable": True, "oneOf": [THING, THING]}),
     ({"type": "object", "allOf": [THING], "properties": {"b": {"type": "string"}}, "required": ["b"]},
      {"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"type": "string"}}, "required": ["a", "b"], "description": "t"}),
     ({"$ref": "#/x", "description": "d"}, {"description": "d", "allOf": [{"$ref": "#/x"}]}),

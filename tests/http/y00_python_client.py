@@ -340,6 +340,18 @@ def test_many_at_once_are_answered_in_place(client, name):
             client.reward_many([{"decision": "d1", "reward": 1}] * n, tenant=name)
 
 
+def test_a_reward_may_be_of_another_metric(client, name):
+    client.put_tenant(name, {"algorithm": "random", "metrics": [{"name": "revenue", "role": "guardrail", "range": [0, 200], "aggregation": "sum"}]})
+    decision = client.select("u", candidates=["a"], tenant=name)["decision"]
+    assert client.reward(decision, 49.9, metric="revenue", tenant=name) == {"applied": True}
+    with client.rewards(tenant=name) as rewards:
+        assert rewards.add(decision, 1).result() == {"applied": True}
+    with pytest.raises(laplaced.Unprocessable) as unknown:
+        client.reward(decision, 1, metric="smiles", tenant=name)
+    assert unknown.value.pointers == ["/metric"]
+    assert [e["type"] for e in client.events(name) if e.get("decision") == decision] == ["decided", "measured", "rewarded"]
+
+
 def test_a_full_line_of_rewards_holds_up_who_adds(scripted):
     server = scripted(0.4, answer(200, json.dumps([{"applied": True}] * 2).encode()), answer(200, b'[{"applied": true}]'))
     with laplaced.Client(server.url, retry=QUICK) as client, client.rewards(most=2, waiting_most=2, wait_s=0) as rewards:

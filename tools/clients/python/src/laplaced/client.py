@@ -67,16 +67,18 @@ class Client:
                      decision=decision or new_id())
         return cast(Decision, self.call("POST", "/select", body, tenant=tenant, timeout_s=timeout_s))
 
-    def reward(self, decision: str, reward: float, *, arm: Optional[str] = None, event: Optional[str] = None, at: Optional[str] = None, id: Optional[str] = None,
+    def reward(self, decision: str, reward: float, *, arm: Optional[str] = None, metric: Optional[str] = None,
+               event: Optional[str] = None, at: Optional[str] = None, id: Optional[str] = None,
                tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
         """What the decision has earned. `id` is the reward's, made here when it is left out: one call is learned once."""
-        body = given(decision=decision, reward=reward, arm=arm, event=event, at=at, id=id or new_id())
+        body = given(decision=decision, reward=reward, arm=arm, metric=metric, event=event, at=at, id=id or new_id())
         return cast(RewardResult, self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s))
 
-    def reward_user(self, user: str, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, event: Optional[str] = None, at: Optional[str] = None,
+    def reward_user(self, user: str, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, metric: Optional[str] = None,
+                    event: Optional[str] = None, at: Optional[str] = None,
                     id: Optional[str] = None, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
         """What the user did, for the open decision that was shown last, or with `all` for every open one."""
-        body = given(user=user, reward=reward, all=all, arm=arm, event=event, at=at, id=id or new_id())
+        body = given(user=user, reward=reward, all=all, arm=arm, metric=metric, event=event, at=at, id=id or new_id())
         return cast(RewardResult, self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s))
 
     def reward_many(self, rewards: Sequence[Mapping[str, Any]], *, tenant: Optional[str] = None,
