@@ -197,8 +197,7 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
     const struct lc_opt opts[] = {
         {"format", LC_OPT_TEXT, &q.format, "NAME", "obd, dsjson, ndjson or csv"},
         {"policy", LC_OPT_LIST, &q.policies, "WHAT",
-         "uniform, logged, arm:ID, distribution:FILE.csv, or CONFIG.json of a tenant; several are compared with the "
-         "first"},
+         "uniform, logged, arm:ID, distribution:FILE.csv, or CONFIG.json; several are compared with the first"},
         {"policy-log", LC_OPT_LIST, &q.policy_logs, "FILE",
          "the policy that shows arms as often as this log does, by position"},
         {"html", LC_OPT_TEXT, &q.html, "FILE", "write a page with plots as well"},
