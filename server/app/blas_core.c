@@ -59,6 +59,16 @@ static void run_again(char *const *argv, const char *now, const char *best)
 }
 
 /* The guard is taken out of the environment again, so that a child of ours judges for itself. */
+void ld_blas_core_match(char *const *argv)
+{
+    const char *now = kb_blas_core_name(), *best = kb_blas_core_best();
+
+    if (ld_blas_core_is_wrong(now, best, getenv("OPENBLAS_CORETYPE"), getenv(GUARD)))
+        run_again(argv, now, best);
+    unsetenv(GUARD);
+    kb_blas_single_thread();
+}
+
 void ld_blas_core_settle(char *const *argv)
 {
     const char *now = kb_blas_core_name(), *best = kb_blas_core_best(), *corrected = getenv(GUARD);

@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/blas_core.h"
 #include "ctl/commands.h"
 #include "common/http_client.h"
-#include "linalg/linalg.h"
 
 /* in the order of --help */
 static const struct lc_command *const commands[] = {
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     struct lc_session session;
     setlocale(LC_CTYPE, ""); /* only to learn whether the terminal speaks UTF-8: numbers stay in the C locale */
     signal(SIGPIPE, SIG_IGN);
-    kb_blas_single_thread();
+    ld_blas_core_match(argv);
     lc_http_global_init();
     lc_args_session_init(&session);
     int used = lc_args_session(&session, argc - 1, argv + 1);
