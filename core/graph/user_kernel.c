@@ -8,9 +8,11 @@
  *   c, v                      of a user hung on p alone:  c = w / (w + rho),  v = 1 / (w + rho)
  *   s                         c^2 G_pp, what any two users share through p
  *
- * p needs no solving. Eliminating it from A = [B, -w 1; -w 1^T, n w + rho] leaves G = B^-1 + G_pp (w B^-1 1)(w B^-1
- * 1)^T, and B 1 = (rho + w) 1 because L 1 = 0. Hence w B^-1 1 = c 1 and G = B^-1 + s 1 1^T,   s = c^2 G_pp,   G_pp = 1
- * / (n w + rho - n w c) = (rho + w) / (rho (n w + w + rho)). Both terms are positive, so nothing cancels, and B is far
+ * p needs no solving. Eliminating it from A = [B, -w 1; -w 1^T, n w + rho] leaves
+ *     G = B^-1 + G_pp (w B^-1 1)(w B^-1 1)^T,
+ * and B 1 = (rho + w) 1 because L 1 = 0. Hence w B^-1 1 = c 1 and
+ *     G = B^-1 + s 1 1^T,   s = c^2 G_pp,   G_pp = 1 / (n w + rho - n w c) = (rho + w) / (rho (n w + w + rho)).
+ * Both terms are positive, so nothing cancels, and B is far
  * better conditioned than A: under laplaced-kors its ridge is 1.01 where A's is 0.01 (test:
  * dense_form_equals_the_joint_covariance_with_strangers, which has p as a node).
  *
@@ -32,8 +34,8 @@
  *             entries of other users are solved when asked for and cached
  *   near      larger: the entries of a column that are not negligible, by laplacian_push.c, or where a column does
  *             not decay by conjugate gradients that stop early. Residuals end below tolerance / 2, so x misses by at
- * most half of tolerance / (rho + w); entries of x below the other half are left out and read as 0 (test:
- * near_columns_keep_the_promised_error)
+ *             most half of tolerance / (rho + w); entries of x below the other half are left out and read as 0 (test:
+ *             near_columns_keep_the_promised_error)
  *
  * Determinism: a diagonal entry is a function of its node alone, whoever asks first and in whatever company
  * (laplacian_cg.c), and an anchor's column carries that very value on its diagonal, so k(s, s) is the same number

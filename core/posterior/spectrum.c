@@ -1,3 +1,4 @@
+/* clang-format off */
 /* The tridiagonal form behind confidence rules that look at many ridges (spectrum.h has the letters).
  *
  * Derivation for repeated points. Let E (t x n) say which point each observation is of, so that K_t = E K_UU E^T and
@@ -12,9 +13,11 @@
  * T + a I = L D L^T with one entry l_i beside each one of L, towards the middle. Let o_i link row i to the row before
  * it on its way (0 for the first). Then, for all sums in one run,
  *
- *   l_i = o_i / d_before,  d_i = T_ii + a - l_i o_i,  u = L^-1 w:  u_i = w_i - l_i u_before;  row m has two rows before
- * it w^T (T + a I)^-1 v = sum u_i v'_i / d_i   with v' = L^-1 v tr (T + a I)^-1 = d/da ln det(T + a I) = sum d_i' /
- * d_i,   d_i' = 1 + l_i^2 d_before', 1 for the first
+ *   l_i = o_i / d_before,  d_i = T_ii + a - l_i o_i,  u = L^-1 w:  u_i = w_i - l_i u_before
+ *   w^T (T + a I)^-1 v                            = sum u_i v'_i / d_i   with v' = L^-1 v
+ *   tr (T + a I)^-1    = d/da ln det(T + a I)     = sum d_i' / d_i,      d_i' = 1 + l_i^2 d_before', 1 for the first
+ *
+ * Row m has two rows before it.
  *
  * Numerical notes. M is positive semidefinite, so d_i >= a; where rounding leaves less (order n eps |M|), a is taken,
  * which moves an eigenvalue by no more than the error that the reduction has anyway. Elimination of a positive definite
@@ -23,6 +26,7 @@
  * Cost: about 4/3 n^3 flops once, 2 n^2 per candidate for w, O(n) per ridge and candidate after that: n divisions,
  * each of which waits for the one before. So sums of candidates go from both ends, at KB_RIDGE_LANES ridges at a time;
  * what is asked for once, from the top alone. */
+/* clang-format on */
 #include "posterior/spectrum.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* clang-format off */
 /* Confidence rules that come from a ball around the observed rewards, on the exact posterior: AMM, DMM, CMM [TC]. Their
  * forms on a dictionary: conf_sketch.c.
  *
@@ -9,9 +10,10 @@
  *
  *   amm   a = a0 alone. y drops out: R_a0^2 = a0 B^2 + sigma^2 ln det + 2 sigma^2 ln 1/delta
  *   dmm   the best of a in {1, 3, 10, 30, 100} a0; TC's own grid is a tenth of it, and lies too low
- * (docs/decisions/0010) cmm   the best of all a > 0: the dual of TC's cone program (eq. 10) in one variable. The dual
- * is quasi-convex in a (docs/decisions/0011), so golden section in ln a finds it; any a gives a valid bound, so a
- * search stopped early is wide, never wrong.
+ *         (docs/decisions/0010)
+ *   cmm   the best of all a > 0: the dual of TC's cone program (eq. 10) in one variable. The dual is quasi-convex in a
+ *         (docs/decisions/0011), so golden section in ln a finds it; any a gives a valid bound, so a search stopped
+ *         early is wide, never wrong.
  *
  * Repeated points. y^T (K + a I)^-1 y = yt^T (T + a I)^-1 yt + scatter/a (spectrum.c), hence the scatter enters R^2 and
  * a y^T (K + a I)^-1 y alike and cancels in R_a^2 for every a: what is needed of the rewards are the sums by point, and
@@ -28,6 +30,7 @@
  * floor is taken, which makes the bound wider: a variance clipped at zero would be a bound that claims to know.
  *
  * Cost: amm O(1) per candidate; dmm 5, cmm 2 x 32 to 45 evaluations of O(n) per candidate. */
+/* clang-format on */
 #include <math.h>
 
 #include "rules/conf_impl.h"

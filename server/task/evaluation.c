@@ -1,8 +1,9 @@
+/* clang-format off */
 /* Evaluations: what other policies would have earned on the tenant's own log (docs/REPLAY.md), beside the traffic.
  *
  *     writer   puts the request into the tenant's file, and begins
- *     job      reads the log once and again for each policy (evaluate/ope.h), as far as it went when the evaluation
- * began writer   puts the result into the file; begins anew where lines of the log were rewritten meanwhile
+ *     job      reads the log, once and again for each policy (evaluate/ope.h), up to its end at the beginning
+ *     writer   puts the result into the file; begins anew where lines of the log were rewritten meanwhile
  *
  * A tenant has at most one under way, the server MOST_AT_ONCE: they have the threads for transfers, and leave one to
  * copies. One that a process did not live to end stays in the file without an end, and is shown as interrupted; nothing
@@ -10,6 +11,7 @@
  *
  * Memory: some buffers of constant size and a model for each policy that learns, within what the tenant's quota leaves.
  * Cost: folds of the log, 10 us a line, and a decision for each decision. */
+/* clang-format on */
 #include "task/evaluation.h"
 
 #include <math.h>
