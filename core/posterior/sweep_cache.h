@@ -1,6 +1,6 @@
 /* Kernel values between the history's rows and the dictionary, kept between admissions: k(s_j, z_i), so that a sweep
  * has one new value a row to compute instead of m. Derived: a cache that is missing, or was never made, changes no bit
- * of what a sweep finds (test: a_snapshot_and_the_tail_equal_the_live_model). */
+ * of what a sweep finds (test: a_snapshot_of_any_moment_with_its_tail_equals_the_live_model). */
 #ifndef KB_SWEEP_CACHE_H
 #define KB_SWEEP_CACHE_H
 
