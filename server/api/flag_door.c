@@ -33,7 +33,7 @@ static char *tell(const struct ld_request *r, const struct ld_problem *p, const 
     const char *path = ld_request_path(r);
     const char *key = strncmp(path, FLAGS, strlen(FLAGS)) == 0 ? path + strlen(FLAGS) : NULL;
     const char *code = "GENERAL";
-    char details[960];
+    char details[1088];
     *status = status_of(p->status);
     if (p->status == 404 && key != NULL)
         code = "FLAG_NOT_FOUND";

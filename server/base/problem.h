@@ -11,7 +11,7 @@
 
 struct ld_problem_error {
     char pointer[160]; /* JSON pointer into the body; "" = the whole */
-    char detail[256];
+    char detail[384];
 };
 
 /* What `type` names where a status has more than one cause: see the table in problem.c, and docs/ERRORS.md. */

@@ -17,6 +17,7 @@ laplacectl observe ann film03 1 --tenant films
 laplacectl select bob --top 3 --tenant films`],
   ["Replaying yesterday's log", `laplacectl events --tenant page > yesterday.ndjson
 laplacectl evaluate --format ndjson --policy logged --policy uniform yesterday.ndjson
+laplacectl tenant put rehearsal --set algorithm=ucb
 laplacectl replay yesterday.ndjson --tenant rehearsal`],
 ];
 

@@ -101,7 +101,7 @@ void ld_in_leave(struct ld_in *in, size_t mark)
  * to 255 bytes. */
 void ld_in_fault(struct ld_in *in, const char *key, const char *fmt, ...)
 {
-    char text[256];
+    char text[384];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
@@ -333,14 +333,15 @@ bool ld_in_flag(struct ld_in *in, const struct ld_value *v)
 const char *ld_in_choice(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
 {
     const char *word = ld_string_of(v);
-    char list[220] = "";
+    char list[350] = "";
     size_t n = 0;
     for (size_t i = 0; word != NULL && rule->choices[i] != NULL; i++)
         if (strcmp(rule->choices[i], word) == 0)
             return rule->choices[i];
-    for (size_t i = 0; rule->choices[i] != NULL && n < sizeof list; i++)
+    size_t i = 0; /* whole words, as many as there is room for */
+    for (; rule->choices[i] != NULL && n + strlen(rule->choices[i]) + sizeof ", " < sizeof list; i++)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "", rule->choices[i]);
-    ld_in_fault(in, NULL, "expected one of %s", list);
+    ld_in_fault(in, NULL, "expected one of %s%s", list, rule->choices[i] != NULL ? ", and others" : "");
     return NULL;
 }
 

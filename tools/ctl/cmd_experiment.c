@@ -1,4 +1,5 @@
 /* laplacectl experiment: what an experiment has proved, as tables in plain words; with --json the answer as it is. */
+#include <math.h>
 #include <stdio.h>
 
 #include "ctl/commands.h"
@@ -13,6 +14,12 @@ static const char *number(const struct json_t *v, const char *key, int digits, c
         return "-";
     (void)snprintf(out, 32, "%.*g", digits, x);
     return out;
+}
+
+/* log10 of the evidence in tenths; what rounds to 0 has no sign. */
+static double evidence(const struct json_t *v)
+{
+    return round(10 * lc_json_real(v, "log10_e")) / 10 + 0.0;
 }
 
 static void print_side(const char *arm, const char *side, const struct json_t *v, const struct json_t *odds)
@@ -49,8 +56,8 @@ static void print_difference(const char *name, const struct json_t *v)
     if (lc_json_number(lc_json_get(v, "lift"), &ratio))
         (void)snprintf(lift, sizeof lift, "%+.1f %%", 100 * ratio);
     lc_say("  %-24s %10.0f  %10s  %8s   %+.5g .. %+.5g   10^%-6.1f %10s   %s", name, lc_json_real(v, "decisions"),
-           number(v, "estimate", 5, estimate), lift, lc_json_real(v, "low"), lc_json_real(v, "high"),
-           lc_json_real(v, "log10_e"), number(v, "needed", 12, needed), lc_json_text(v, "sentence"));
+           number(v, "estimate", 5, estimate), lift, lc_json_real(v, "low"), lc_json_real(v, "high"), evidence(v),
+           number(v, "needed", 12, needed), lc_json_text(v, "sentence"));
     const struct json_t *stop = lc_json_get(v, "stop");
     if (lc_json_is_object(stop))
         lc_say("  %-24s first at event %.0f (%s), after %.0f decisions: %+.5g .. %+.5g", "", lc_json_real(stop, "seq"),
@@ -82,7 +89,7 @@ static void print_change(const struct json_t *v)
         (void)snprintf(lift, sizeof lift, "%+.1f %%", 100 * ratio);
     lc_say("  %-24s %10.0f  %10s  %8s   %+.5g .. %+.5g   10^%-6.1f   %s", lc_json_text(v, "arm"),
            lc_json_real(v, "decisions"), number(v, "estimate", 5, estimate), lift, lc_json_real(v, "low"),
-           lc_json_real(v, "high"), lc_json_real(v, "log10_e"), lc_json_text(v, "sentence"));
+           lc_json_real(v, "high"), evidence(v), lc_json_text(v, "sentence"));
     const struct json_t *stop = lc_json_get(v, "stop");
     if (lc_json_is_object(stop))
         lc_say("  %-24s first at event %.0f (%s), after %.0f decisions: %+.5g .. %+.5g", "", lc_json_real(stop, "seq"),
