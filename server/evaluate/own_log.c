@@ -249,11 +249,14 @@ static int end_decision(struct ld_own_log *s, struct ld_own_open *o, struct ld_l
 
 /* --- rewards ----------------------------------------------------------------------------------------------- */
 
-/* arm NULL, or of the arm drawn: the others of a slate have no propensity. */
+/* arm NULL, or of the arm drawn: the others of a slate have no propensity. Where there are metrics every window has its
+ * line, also of decisions that have had their reward. */
 static int reward(struct ld_own_log *s, const char *id, const char *arm, double v, bool is_end, struct ld_logged *out)
 {
     struct ld_own_open *o = find_open(s, id);
 
+    if (o == NULL && is_end && s->has_metrics)
+        return 0;
     if (o == NULL || (arm != NULL && strcmp(arm, o->ev.as.decided.slots[0].arm) != 0)) {
         ld_decisions_skip(s->d,
                           o == NULL ? "rewards of decisions that are not open" : "rewards of other arms of a slate");
@@ -361,6 +364,7 @@ static void take_books(struct ld_own_log *s, const struct kb_spec *spec)
 {
     s->is_held = spec->aggregation != KB_AGG_FIRST;
     s->is_sum = spec->aggregation == KB_AGG_SUM;
+    s->has_metrics = spec->has_metrics;
 }
 
 int ld_own_log_take(struct ld_own_log *s, const struct kb_event *ev, struct ld_logged *out)

@@ -27,6 +27,7 @@ struct ld_own_log {
     struct ld_own_open *first, *last, *ended; /* in order; the one whose decision is in hand */
     bool is_held;                             /* rewards wait for the window's end: aggregation sum or last */
     bool is_sum;
+    bool has_metrics;   /* each window has its line, also where the decision has had its reward */
     bool has_catalogue; /* the log says who is offered */
     bool is_lent;       /* an arm was offered to one decision only: that one */
     uint32_t lent;

@@ -9,6 +9,7 @@
 #include "base/hash_key.h"
 
 #define HOUR_MS (INT64_C(3600) * 1000)
+#define MINUTE_MS (INT64_C(60) * 1000)
 #define NOT_IN_LINE UINT64_MAX
 
 struct ld_open_decision {
@@ -20,8 +21,8 @@ struct ld_open_decision {
 
 struct ld_due {
     uint64_t id;
-    int64_t expires_at_ms;
-    double share, chance; /* of the challenger's group; share 0: it is not in the guardrail's sums */
+    int64_t expires_at_ms, given_up_ms; /* by the log's time; by moving_ms */
+    double share, chance;               /* of the challenger's group; share 0: it is not in the guardrail's sums */
     double reward;
     bool has_reward, is_final;
 };
@@ -114,7 +115,7 @@ static enum kb_err grow_due(struct ld_scores *s)
 
 static struct ld_due *due_of(const struct ld_scores *s, uint64_t number)
 {
-    return number != NOT_IN_LINE ? &s->due[s->head + (size_t)(number - s->first)] : NULL;
+    return number != NOT_IN_LINE && number >= s->first ? &s->due[s->head + (size_t)(number - s->first)] : NULL;
 }
 
 /* One that has proved to be worse is not promoted by the same sums. */
@@ -147,13 +148,14 @@ static void add_to_guard(struct ld_guard *g, const struct ld_due *d)
 }
 
 /* What is final, with all before it. The line that closes a window may never come, since its user was erased: an hour
- * behind it nothing is waited for. */
-static void advance(struct ld_scores *s, int64_t now_ms)
+ * behind it nothing is waited for. Time in which there was no event does not count: after a pause the lines of all that
+ * it has closed are still to come, and to give them up would leave those alone that were told of a reward. */
+static void advance(struct ld_scores *s)
 {
     for (; s->n_due > 0; s->n_due--, s->first++) {
         const struct ld_due *d = &s->due[s->head];
 
-        if (!d->is_final && now_ms - HOUR_MS <= d->expires_at_ms)
+        if (!d->is_final && s->moving_ms <= d->given_up_ms)
             break;
         add_to_guard(&s->told.guard, d);
         s->head++;
@@ -260,10 +262,12 @@ static uint64_t put_in_line(struct ld_scores *s, uint64_t id, const struct kb_ev
 {
     if (!s->is_late && (!ld_scores_is_guarded(s) || s->n_due >= LD_SCORES_OPEN))
         return NOT_IN_LINE;
-    s->due[s->head + s->n_due] = (struct ld_due){.id = id,
-                                                 .expires_at_ms = ev->as.decided.expires_at_ms,
-                                                 .share = share,
-                                                 .chance = share * probability / ev->as.decided.propensity};
+    s->due[s->head + s->n_due] =
+        (struct ld_due){.id = id,
+                        .expires_at_ms = ev->as.decided.expires_at_ms,
+                        .given_up_ms = s->moving_ms + HOUR_MS + ev->as.decided.expires_at_ms - ev->at_ms,
+                        .share = share,
+                        .chance = share * probability / ev->as.decided.propensity};
     return s->first + s->n_due++;
 }
 
@@ -343,5 +347,9 @@ void ld_scores_follow(struct ld_scores *s, const struct kb_event *ev)
     else if (ev->type == KB_EV_EXPIRED)
         take_expiry(s, ev);
     close_windows(s, ev->at_ms);
-    advance(s, ev->at_ms);
+    if (ev->at_ms > s->last_ms) {
+        s->moving_ms += ev->at_ms - s->last_ms < MINUTE_MS ? ev->at_ms - s->last_ms : MINUTE_MS;
+        s->last_ms = ev->at_ms;
+    }
+    advance(s);
 }

@@ -42,8 +42,9 @@ struct ld_scores {
     size_t cap_open;
     struct ld_due *due; /* in the order of the log, from `head` on, n_due of them; where is_late, or guarded */
     size_t head, n_due, cap_due;
-    uint64_t first;   /* number of the one at `head`; they are counted through */
-    uint64_t closing; /* number of the first whose window has not been looked at; where is_late */
+    uint64_t first;             /* number of the one at `head`; they are counted through */
+    uint64_t closing;           /* number of the first whose window has not been looked at; where is_late */
+    int64_t last_ms, moving_ms; /* time of the last event; time that has passed, pauses left out */
 };
 
 void ld_scores_close(struct ld_scores *s);

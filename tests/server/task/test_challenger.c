@@ -334,6 +334,71 @@ START_TEST(the_guardrail_adds_decisions_in_their_order)
 }
 END_TEST
 
+/* The server was away: what its windows have closed is told one line after the other, hours later. */
+START_TEST(after_a_pause_the_guardrail_takes_those_without_a_reward_too)
+{
+    const struct kb_ev_odds odds[2] = {{"a", 0.5}, {"b", 0.5}};
+    const int64_t back_ms = 1000 + 2 * 3600 * 1000;
+    struct ld_scores s = {0};
+    char id[24];
+
+    ld_scores_configure(&s, guarded("\"default_reward\":0,"), 1, "x");
+    for (int i = 0; i < 100; i++) {
+        struct kb_event ev;
+
+        snprintf(id, sizeof id, "d%d", i);
+        ev = decided(id, &A, 0.5, 100);
+        ev.as.decided.odds = odds;
+        ev.as.decided.n_odds = 2;
+        ev.as.decided.expires_at_ms = 1000;
+        ld_scores_decide(&s, &ev, 0.25, 0.5);
+        follow(&s, ev);
+    }
+    for (int i = 0; i < 100; i += 10) {
+        snprintf(id, sizeof id, "d%d", i);
+        follow(&s, rewarded(id, NULL, 1, 200));
+    }
+    for (int i = 0; i < 100; i++)
+        if (i % 10 != 0) {
+            snprintf(id, sizeof id, "d%d", i);
+            follow(&s, expired(id, true, 0, back_ms));
+        }
+    ck_assert_uint_eq(s.told.guard.pair.n, 100);
+    ck_assert_uint_eq(s.told.sums.n, 100);
+    ck_assert(s.n_due == 0 && s.told.n_open == 0);
+    ld_scores_close(&s);
+}
+END_TEST
+
+/* Whoever was erased has no line that closes a window: an hour of a log that goes on, and it is given up. */
+START_TEST(a_line_that_never_comes_holds_the_guardrail_up_for_an_hour_of_events)
+{
+    const struct kb_ev_odds odds[2] = {{"a", 0.5}, {"b", 0.5}};
+    struct ld_scores s = {0};
+
+    ld_scores_configure(&s, guarded("\"default_reward\":0,"), 1, "x");
+    for (int i = 0; i < 2; i++) {
+        struct kb_event ev = decided(i == 0 ? "gone" : "d", &A, 0.5, 100);
+
+        ev.as.decided.odds = odds;
+        ev.as.decided.n_odds = 2;
+        ev.as.decided.expires_at_ms = 1000;
+        ld_scores_decide(&s, &ev, 0.25, 0.5);
+        follow(&s, ev);
+    }
+    follow(&s, expired("d", true, 0, 1000));
+    for (int64_t minute = 1; minute <= 60; minute++) {
+        ck_assert_uint_eq(s.told.guard.pair.n, 0);
+        follow(&s, (struct kb_event){.type = KB_EV_ARMS, .at_ms = 1000 + minute * 60 * 1000});
+    }
+    ck_assert_uint_eq(s.told.guard.pair.n, 1);
+    follow(&s, expired("gone", true, 1, 1000 + 62 * 60 * 1000)); /* after all: it is in no line any more */
+    ck_assert_uint_eq(s.told.guard.pair.n, 1);
+    ck_assert(s.n_due == 0 && s.told.n_open == 0);
+    ld_scores_close(&s);
+}
+END_TEST
+
 START_TEST(rewards_beyond_the_range_prove_nothing_unless_it_was_told)
 {
     static const struct kb_ev_slot slot[2] = {{.arm = "a"}, {.arm = "b"}};
@@ -560,6 +625,8 @@ int main(void)
     tcase_add_test(tc, the_guardrail_fires_on_a_bad_policy_and_not_on_an_equal_one);
     tcase_add_test(tc, the_guardrail_waits_where_the_log_has_no_chance_in_it);
     tcase_add_test(tc, the_guardrail_adds_decisions_in_their_order);
+    tcase_add_test(tc, after_a_pause_the_guardrail_takes_those_without_a_reward_too);
+    tcase_add_test(tc, a_line_that_never_comes_holds_the_guardrail_up_for_an_hour_of_events);
     tcase_add_test(tc, rewards_beyond_the_range_prove_nothing_unless_it_was_told);
     tcase_add_test(tc, a_challenger_is_a_function_of_the_log_however_it_is_cut);
     tcase_add_test(tc, a_challenger_that_is_declared_later_has_read_all_and_others_stay);
