@@ -8,6 +8,7 @@ import functools
 import json
 import math
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -93,7 +94,7 @@ def array_example(schema, key):
         return [examples(s, f"{key}{i}")[0] for i, s in enumerate(plain["prefixItems"])]
     if "enum" in plain["items"]:
         return plain["items"]["enum"][:1]
-    n = SIZES.get(name_of(schema), max(plain.get("minItems", 0), 2))
+    n = SIZES.get(name_of(schema), max(plain.get("minItems", 0), len(alternatives(plain["items"])), 2))
     return items(plain, key, n)
 
 
@@ -128,11 +129,13 @@ def numbers(plain):
 
 
 def strings(plain):
-    most = plain["x-maxBytes"]
+    most, pattern = plain["x-maxBytes"], re.compile(plain.get("pattern", ""))
     yield "", plain["minLength"] == 0
-    yield from (("x" * most, True), ("x" * (most + 1), False), ("é" * (most // 2), True), ("é" * (most // 2) + "x" * (most % 2 + 1), False))
+    yield from (("x" * most, True), ("x" * (most + 1), False))
+    yield from ((text, bool(pattern.search(text))) for text in ("é" * (most // 2), ".x", "x.Y_9-"))
+    yield "é" * (most // 2) + "x" * (most % 2 + 1), False
     yield from ((f"a{c}b", False) for c in "\x01\t\n\x1f\x7f\x80\x9b\x9f")
-    yield from ((text, True) for text in ("~/\"\\ ", "\u00a0", "\u202eabc", "\u2028", "\ufffe", "\U0001f600", "e\u0301"))
+    yield from ((text, bool(pattern.search(text))) for text in ("~/\"\\ ", "\u00a0", "\u202eabc", "\u2028", "\ufffe", "\U0001f600", "e\u0301"))
 
 
 def lists(plain, key):
@@ -285,7 +288,7 @@ def beyond(schema, value, name=""):
         found.add("dimensions")
     if name in ("Edge", "Pair") and value[0] == value[1]:
         found.add("ties")
-    if name in ("candidates", "ArmList") and len({id_of(v) for v in value}) < len(value):
+    if name in ("candidates", "arms", "ArmList") and len({id_of(v) for v in value}) < len(value):
         found.add("distinct")
     if "from" in one.get("properties", {}) and "allow" in one["properties"] and not moment(value.get("from"), "0") < moment(value.get("until"), "9"):
         found.add("order")

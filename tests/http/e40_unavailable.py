@@ -17,7 +17,7 @@ WRITES = [("POST", "/select", {"user": "u", "candidates": ["a", "b"]}), ("POST",
 def test_a_commit_that_fails_answers_503_changes_nothing_and_heals(boot):
     server = boot()
     client = Client(server, tenant="t")
-    client.put_tenant("t", algorithm="ucb", routing={"holdout": {"baseline": {"arm": "b"}}})
+    client.put_tenant("t", algorithm="ucb", tune=False, routing={"holdout": {"baseline": {"arm": "b"}}})
     client.put_graph("t", [["u", "v", 1]])
     client.call("POST", "/observe", {"user": "v", "arm": "b", "reward": 0})
     client.select("u", candidates=["a", "b"], decision="open")
