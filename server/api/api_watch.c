@@ -13,8 +13,9 @@
  * the timer cuts like that of any answer. The key that a client has shown is looked at again now and then, for it may
  * be revoked.
  *
- * Who may touch what: the list's lock guards its head and the members `stream` and `is_over`. All else of a watch is
- * the job's, which alone takes watches out. */
+ * Who may touch what: the list's lock guards its head and the members `has_begun`, `stream` and `is_over`. All else of
+ * a watch is the job's, which alone takes watches out, and none before it has begun: until then it is its request's,
+ * too. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -42,8 +43,9 @@ struct ld_watch {
     struct ld_watch *next;
     char name[LD_PATH_TENANT_BYTES], authorization[HEADER_BYTES];
     bool has_authorization;
-    struct ld_stream *stream; /* NULL: it has not begun */
-    bool is_over;             /* it is to end: its tenant was removed, or it could not begin */
+    bool has_begun;
+    struct ld_stream *stream; /* NULL: it has not begun, or could not */
+    bool is_over;             /* it is to end: its tenant was removed, which may be before it has begun */
     uint64_t seq;             /* the last event that was sent or passed over */
     unsigned types;           /* as bits; 0: all */
     int64_t written_us, checked_us;
@@ -131,7 +133,7 @@ static void begin(struct ld_server *s, struct ld_watch *w, struct ld_request *r)
         ld_stream_write(stream, hello, sizeof hello - 1);
     pthread_mutex_lock(&s->watches.lock);
     w->stream = stream;
-    w->is_over |= stream == NULL;
+    w->has_begun = true;
     pthread_mutex_unlock(&s->watches.lock);
     ld_watches_tick(s);
 }
@@ -259,12 +261,12 @@ static void look(struct ld_server *s, struct ld_watch *w, int64_t now_us)
         write_piece(w, ":\n\n", 3, now_us);
 }
 
-/* False: it is over, and its stream is ended. */
+/* Of one that has begun. False: it is over, and its stream is ended. */
 static bool serve(struct ld_server *s, struct ld_watch *w, struct ld_stream *stream, bool is_over)
 {
     const int64_t now_us = ld_monotonic_us();
     if (stream == NULL)
-        return !is_over;
+        return false;
     const char *why = why_over(s, w, is_over, now_us);
     const bool is_gone = ld_stream_is_gone(stream);
     if (!is_gone && why == NULL) {
@@ -303,9 +305,9 @@ static void serve_all(void *arg)
         struct ld_watch *next = w->next;
         pthread_mutex_lock(&s->watches.lock);
         struct ld_stream *stream = w->stream;
-        const bool is_over = w->is_over;
+        const bool has_begun = w->has_begun, is_over = w->is_over;
         pthread_mutex_unlock(&s->watches.lock);
-        if (!serve(s, w, stream, is_over))
+        if (has_begun && !serve(s, w, stream, is_over))
             take_out(&s->watches, w);
         w = next;
     }

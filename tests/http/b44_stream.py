@@ -10,7 +10,7 @@ import requests
 
 from certs import Authority, Pair
 from contract import NDJSON
-from harness import Client
+from harness import IS_SANITIZED, Client, Server, preloaded
 
 TYPE = "text/event-stream"
 
@@ -132,6 +132,31 @@ def test_a_deleted_tenant_ends_its_streams_and_no_others(api, server, name, watc
     api.put_tenant(name, algorithm="gp-ucb")
     api.observe("u", "a", 1, tenant=name + "-other")
     assert other.lines(1)[0]["type"] == "observed" and not other.is_closed.is_set() and len(mine.got) == 1
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="a sanitizer's library is to be the first")
+def test_a_stream_that_begins_while_its_tenant_is_deleted_is_told_so(tmp_path, watch):
+    server = Server(tmp_path, env={"LD_PRELOAD": preloaded("slow_stream", tmp_path), "LD_STREAM_DELAY_MS": "1500", "MALLOC_PERTURB_": "165"}).start()
+    try:
+        client, began = Client(server), []
+        for t in ("t", "other"):
+            client.put_tenant(t, algorithm="gp-ucb")
+        threads = [threading.Thread(target=lambda t=t: began.append((t, watch(server, t)))) for t in ("t", "t", "other")]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        client.call("DELETE", "/tenants/t", expect=204)
+        for thread in threads:
+            thread.join(30)
+        assert sorted(t for t, _ in began) == ["other", "t", "t"], server.log()[-2000:]
+        for t, stream in began:
+            if t == "t":
+                assert stream.wait(1) == [(None, "end", '{"detail":"the tenant was deleted"}')] and stream.is_closed.wait(10)
+        client.observe("u", "a", 1, tenant="other")
+        assert next(s for t, s in began if t == "other").lines(1)[0]["type"] == "observed"
+        assert server.terminate() == 0
+    finally:
+        server.close()
 
 
 def test_sigterm_ends_streams_at_once(boot, watch):
