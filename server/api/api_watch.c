@@ -1,7 +1,7 @@
 /* GET /tenants/{t}/events as a stream of server-sent events, for whoever wants to see a log grow:
  *
  *     id: 17
- *     data: {"seq":17,...}          the line, as the log has it
+ *     data: {"seq":17,...}          the line, as the log has it; a CR, which would end it here, is a space
  *
  *     event: omitted                in place of a line that is longer than LINE_BYTES: its number, type and length
  *     event: end                    the last one: why. Who asks again begins behind the last id
@@ -171,6 +171,16 @@ static void put_omitted(struct ld_text *t, const struct ld_row *row)
     ld_text_lit(t, "}\n\n");
 }
 
+/* A CR stands in lines that were imported, and outside of their strings alone: there it is blank. */
+static void put_line(struct ld_text *t, const struct ld_row *row)
+{
+    const size_t at = t->n;
+    ld_text_raw(t, row->text, row->n_text);
+    for (size_t i = at; !t->is_failed && i < t->n; i++)
+        if (t->data[i] == '\r')
+            t->data[i] = ' ';
+}
+
 static int add_line(void *arg, const struct ld_row *row)
 {
     struct piece *p = arg;
@@ -182,7 +192,7 @@ static int add_line(void *arg, const struct ld_row *row)
         put_omitted(&p->text, row);
     } else {
         ld_text_lit(&p->text, "\ndata: ");
-        ld_text_raw(&p->text, row->text, row->n_text);
+        put_line(&p->text, row);
         ld_text_lit(&p->text, "\n\n");
     }
     if (p->text.is_failed)

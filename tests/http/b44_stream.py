@@ -108,6 +108,20 @@ def test_what_makes_no_stream_is_refused(api, name, query, last, wanted):
     assert api.call("GET", f"/tenants/{name}/events", query={"limit": 1}, headers={"Accept": "application/json, */*"}).text.count("\n") == 1
 
 
+def test_a_carriage_return_of_an_imported_line_is_a_space(api, server, name, watch):
+    api.put_tenant(name, algorithm="gp-ucb")
+    for i in range(3):
+        api.observe("u", "a", i, tenant=name)
+    lines = api.call("GET", f"/tenants/{name}/export").content.splitlines()
+    blank = [line.replace(b',"', b',\r"', 1)[:-1] + b"\r\r}" if b'"observed"' in line else line for line in lines]
+    other = name + "-imported"
+    api.call("POST", f"/tenants/{other}/import", raw=b"".join(line + b"\n" for line in blank), kind=NDJSON, expect=201)
+    logged = api.call("GET", f"/tenants/{other}/events").content
+    assert logged.count(b"\r") == 9  # the log keeps them
+    got = watch(server, other, after=0).wait(4)
+    assert [data.encode() for _, _, data in got] == logged.replace(b"\r", b" ").split(b"\n")[:-1]
+
+
 def test_a_line_that_is_too_long_is_named(api, server, name, watch):
     api.put_tenant(name, algorithm="gp-ucb")
     lines = [[f"user-{'x' * 200}-{i}", f"friend-{'y' * 200}-{i}"] for i in range(4000)]
