@@ -208,20 +208,28 @@ static void write_piece(struct ld_watch *w, const char *text, size_t n, int64_t 
     w->written_us = now_us;
 }
 
-/* What is new up to the end that the log had when this began. A file that cannot be read is tried again. */
+/* Of lines alone: the request was paid for as it began. */
+static double price_of(uint64_t n)
+{
+    return ld_price_lines(n) - ld_price_lines(0);
+}
+
+/* What is new up to the end that the log had when this began. A file that cannot be read is tried again. Lines that are
+ * sent are paid for, those of other types are not; nothing is read that could not be paid. */
 static void send_new(struct ld_watch *w, struct ld_tenant *t, int64_t now_us)
 {
     struct piece p = {.seq = w->seq};
     const uint64_t tip = ld_tenant_tip(t), n = tip > w->seq ? tip - w->seq : 0;
     const struct ld_page page = {.after = w->seq, .before = tip + 1, .types = w->types, .limit = PIECE_LINES};
-    const double tokens = ld_price_lines(n < PIECE_LINES ? n : PIECE_LINES);
-    if (n == 0 || ld_bucket_take(ld_tenant_bucket(t), tokens, ld_monotonic_ns()) != 0)
+    const double most = price_of(n < PIECE_LINES ? n : PIECE_LINES);
+    struct ld_bucket *bucket = ld_tenant_bucket(t);
+    if (n == 0 || ld_bucket_look(bucket, most, ld_monotonic_ns()) != 0)
         return;
     ld_text_init(&p.text);
     const int rc = ld_store_page(ld_tenant_store(t), &page, add_line, &p);
     if (rc == LD_STORE_OK && p.n < PIECE_LINES)
         p.seq = tip; /* of other types, or gone with a compaction */
-    if (rc >= 0 && !p.text.is_failed) {
+    if (rc >= 0 && !p.text.is_failed && ld_bucket_take(bucket, price_of(p.n), ld_monotonic_ns()) == 0) {
         if (p.text.n > 0)
             write_piece(w, p.text.data, p.text.n, now_us);
         w->seq = p.seq;

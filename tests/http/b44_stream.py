@@ -173,6 +173,31 @@ def test_a_stream_that_begins_while_its_tenant_is_deleted_is_told_so(tmp_path, w
         server.close()
 
 
+def test_a_stream_pays_for_lines_and_not_for_requests(boot, watch):
+    """Thirty tokens: sixteen observations, of which each is sent by itself, take 18; had each stream paid a request for each of
+    them, too, it were 50."""
+    server = boot("--tenant-rate", "1", "--tenant-burst", "30")
+    client = Client(server)
+    client.put_tenant("t", algorithm="gp-ucb")
+    all_, some = watch(server, "t"), watch(server, "t", type="configured", after=0)
+    for i in range(16):
+        client.observe("u", "a", i, tenant="t")
+        all_.wait(i + 1, 5)
+    assert [e["reward"] for e in all_.lines(16)] == list(range(16)) and [e["type"] for e in some.lines(1)] == ["configured"]
+
+
+def test_a_stream_waits_until_its_lines_can_be_paid(api, server, name, watch):
+    api.put_tenant(name, algorithm="gp-ucb")
+    api.call("POST", "/observe", [{"user": "u", "arm": "a", "reward": 1}] * 2999, kind=NDJSON, tenant=name)
+    api.call("PUT", f"/tenants/{name}/limits", {"rate": 0.1, "burst": 15})
+    stream = watch(server, name, after=0)
+    stream.wait(1000)  # ten tokens of the fourteen that its request has left
+    time.sleep(1.5)
+    assert len(stream.got) == 1000
+    api.call("PUT", f"/tenants/{name}/limits", {})
+    assert [e["seq"] for e in stream.lines(3000)] == list(range(1, 3001))
+
+
 def test_sigterm_ends_streams_at_once(boot, watch):
     server = boot("--drain-timeout", "60")
     client = Client(server)
