@@ -11,7 +11,8 @@
  * between two looks, so a stream keeps none from being closed or deleted. A stream that has not been taken by its
  * client gets nothing more until it is: memory is that of one piece, and nobody waits for a client that stalls, whom
  * the timer cuts like that of any answer. The key that a client has shown is looked at again now and then, for it may
- * be revoked.
+ * be revoked. That a client has left is seen only when it is written to: where a stream was refused because there are
+ * too many, all others get comments KEPT_FULL_US apart for FULL_US, so that who has left makes room.
  *
  * Who may touch what: the list's lock guards its head and the members `has_begun`, `stream` and `is_over`. All else of
  * a watch is the job's, which alone takes watches out, and none before it has begun: until then it is its request's,
@@ -35,7 +36,9 @@
 #define PIECE_LINES 1000u
 #define PIECE_BYTES ((size_t)512 << 10)
 #define LINE_BYTES ((size_t)1 << 20)
-#define KEPT_US 15000000   /* of silence, before a comment */
+#define KEPT_US 15000000    /* of silence, before a comment */
+#define KEPT_FULL_US 500000 /* likewise, for FULL_US after one was refused */
+#define FULL_US 2000000
 #define CHECKED_US 5000000 /* between two looks at the key */
 #define HEADER_BYTES 600
 
@@ -101,6 +104,8 @@ static bool enter(struct ld_watches *all, struct ld_watch *w, struct ld_problem 
     if (!is_full) {
         w->next = all->first;
         all->first = w;
+    } else {
+        atomic_store(&all->refused_us, ld_monotonic_us());
     }
     pthread_mutex_unlock(&all->lock);
     if (is_full) {
@@ -269,13 +274,14 @@ static const char *why_over(struct ld_server *s, struct ld_watch *w, bool is_ove
 /* A tenant is held, and opened where it has been closed, for what it is known to have; otherwise it is left alone. */
 static void look(struct ld_server *s, struct ld_watch *w, int64_t now_us)
 {
+    const bool is_full = now_us - atomic_load(&s->watches.refused_us) < FULL_US;
     if (ld_tenants_tip(s->tenants, w->name) > w->seq) {
         struct ld_tenant *t = ld_tenants_find(s->tenants, w->name);
         if (t != NULL)
             send_new(w, t, now_us);
         ld_tenant_release(t);
     }
-    if (now_us - w->written_us >= KEPT_US)
+    if (now_us - w->written_us >= (is_full ? KEPT_FULL_US : KEPT_US))
         write_piece(w, ":\n\n", 3, now_us);
 }
 

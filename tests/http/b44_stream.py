@@ -251,6 +251,27 @@ def test_so_many_streams_and_no_more_and_those_who_leave_make_room(boot, watch):
     assert streams[-1].got == [] and not streams[-1].is_closed.is_set()
 
 
+def test_who_has_left_makes_room_as_soon_as_it_is_wanted(boot, watch):
+    server = boot()
+    client = Client(server)
+    client.put_tenant("t", algorithm="gp-ucb")
+    streams = [watch(server, "t") for _ in range(16)]
+    client.call("GET", "/tenants/t/events", headers={"Accept": TYPE}, expect=503)
+    time.sleep(3)
+    for s in streams[1:]:
+        s.close()
+    end = time.monotonic() + 6  # no line comes, and a comment that is due in 15 s alone would be too late
+    while requests.get(f"{server.url}/tenants/t/events", headers={"Accept": TYPE}, stream=True, timeout=20).status_code == 503:
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    n = streams[0].comments
+    assert n > 0 and not streams[0].is_closed.is_set()
+    time.sleep(4)
+    assert streams[0].comments <= n + 5  # and is left alone again
+    client.observe("u", "a", 1, tenant="t")
+    assert streams[0].lines(1)[0]["type"] == "observed"
+
+
 def test_who_does_not_read_holds_up_nobody_and_is_cut(boot, watch):
     server = boot("--body-timeout", "2")
     client = Client(server)
