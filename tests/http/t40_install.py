@@ -250,3 +250,36 @@ def test_the_service_has_a_user_and_the_folder_that_its_file_names():
         pytest.skip("no systemd-sysusers here")
     done = subprocess.run(["systemd-sysusers", "--dry-run", "--root=/nonexistent", "--inline", user[0]], capture_output=True, text=True)
     assert "laplaced" in done.stdout + done.stderr and done.returncode == 0, done.stderr
+
+
+# --- the package's scripts -------------------------------------------------------------------------------------------
+
+
+def after(way, data, script, within=(), first="true"):
+    """What is in the folder `data`, filled anew, behind the package's script; None: it is gone."""
+    steps = f'mkdir -p "$0" && {first} && mkdir "$0/tenants" && touch "$0/.hidden" "$0/tenants/t.db" && sh {script} {way} && if [ -d "$0" ]; then find "$0" -printf "%P\\n"; else echo gone; fi'
+    done = subprocess.run([*within, "sh", "-c", steps, data], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return None if done.stdout == "gone\n" else set(done.stdout.split())
+
+
+@pytest.fixture
+def postrm(tmp_path):
+    """The script for another folder than the system's."""
+    text = (ROOT / "deploy/debian/postrm").read_text()
+    assert "/var/lib/laplaced" in text
+    script = tmp_path / "postrm"
+    script.write_text(text.replace("/var/lib/laplaced", str(tmp_path / "data")))
+    return script
+
+
+def test_the_data_stays_when_the_package_is_removed_and_goes_when_it_is_purged(tmp_path, postrm):
+    assert after("purge", tmp_path / "data", postrm) is None
+    assert after("remove", tmp_path / "data", postrm) == {".hidden", "tenants", "tenants/t.db"}
+
+
+def test_a_purge_empties_a_folder_that_is_a_mount(tmp_path, postrm):
+    own = ("unshare", "-r", "-m")
+    if subprocess.run([*own, "mount", "-t", "tmpfs", "none", tmp_path], capture_output=True).returncode != 0:
+        pytest.skip("no mounts of one's own here")
+    assert after("purge", tmp_path / "data", postrm, own, 'mount -t tmpfs none "$0"') == set()
