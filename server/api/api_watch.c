@@ -1,7 +1,7 @@
 /* GET /tenants/{t}/events as a stream of server-sent events, for whoever wants to see a log grow:
  *
  *     id: 17
- *     data: {"seq":17,...}          the line, as the log has it
+ *     data: {"seq":17,...}          the line, as the log has it; a CR, which would end it here, is a space
  *
  *     event: omitted                in place of a line that is longer than LINE_BYTES: its number, type and length
  *     event: end                    the last one: why. Who asks again begins behind the last id
@@ -11,10 +11,12 @@
  * between two looks, so a stream keeps none from being closed or deleted. A stream that has not been taken by its
  * client gets nothing more until it is: memory is that of one piece, and nobody waits for a client that stalls, whom
  * the timer cuts like that of any answer. The key that a client has shown is looked at again now and then, for it may
- * be revoked.
+ * be revoked. That a client has left is seen only when it is written to: where a stream was refused because there are
+ * too many, all others get comments KEPT_FULL_US apart for FULL_US, so that who has left makes room.
  *
- * Who may touch what: the list's lock guards its head and the members `stream` and `is_over`. All else of a watch is
- * the job's, which alone takes watches out. */
+ * Who may touch what: the list's lock guards its head and the members `has_begun`, `stream` and `is_over`. All else of
+ * a watch is the job's, which alone takes watches out, and none before it has begun: until then it is its request's,
+ * too. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -34,7 +36,9 @@
 #define PIECE_LINES 1000u
 #define PIECE_BYTES ((size_t)512 << 10)
 #define LINE_BYTES ((size_t)1 << 20)
-#define KEPT_US 15000000   /* of silence, before a comment */
+#define KEPT_US 15000000    /* of silence, before a comment */
+#define KEPT_FULL_US 500000 /* likewise, for FULL_US after one was refused */
+#define FULL_US 2000000
 #define CHECKED_US 5000000 /* between two looks at the key */
 #define HEADER_BYTES 600
 
@@ -42,8 +46,9 @@ struct ld_watch {
     struct ld_watch *next;
     char name[LD_PATH_TENANT_BYTES], authorization[HEADER_BYTES];
     bool has_authorization;
-    struct ld_stream *stream; /* NULL: it has not begun */
-    bool is_over;             /* it is to end: its tenant was removed, or it could not begin */
+    bool has_begun;
+    struct ld_stream *stream; /* NULL: it has not begun, or could not */
+    bool is_over;             /* it is to end: its tenant was removed, which may be before it has begun */
     uint64_t seq;             /* the last event that was sent or passed over */
     unsigned types;           /* as bits; 0: all */
     int64_t written_us, checked_us;
@@ -99,6 +104,8 @@ static bool enter(struct ld_watches *all, struct ld_watch *w, struct ld_problem 
     if (!is_full) {
         w->next = all->first;
         all->first = w;
+    } else {
+        atomic_store(&all->refused_us, ld_monotonic_us());
     }
     pthread_mutex_unlock(&all->lock);
     if (is_full) {
@@ -131,7 +138,7 @@ static void begin(struct ld_server *s, struct ld_watch *w, struct ld_request *r)
         ld_stream_write(stream, hello, sizeof hello - 1);
     pthread_mutex_lock(&s->watches.lock);
     w->stream = stream;
-    w->is_over |= stream == NULL;
+    w->has_begun = true;
     pthread_mutex_unlock(&s->watches.lock);
     ld_watches_tick(s);
 }
@@ -169,6 +176,16 @@ static void put_omitted(struct ld_text *t, const struct ld_row *row)
     ld_text_lit(t, "}\n\n");
 }
 
+/* A CR stands in lines that were imported, and outside of their strings alone: there it is blank. */
+static void put_line(struct ld_text *t, const struct ld_row *row)
+{
+    const size_t at = t->n;
+    ld_text_raw(t, row->text, row->n_text);
+    for (size_t i = at; !t->is_failed && i < t->n; i++)
+        if (t->data[i] == '\r')
+            t->data[i] = ' ';
+}
+
 static int add_line(void *arg, const struct ld_row *row)
 {
     struct piece *p = arg;
@@ -180,7 +197,7 @@ static int add_line(void *arg, const struct ld_row *row)
         put_omitted(&p->text, row);
     } else {
         ld_text_lit(&p->text, "\ndata: ");
-        ld_text_raw(&p->text, row->text, row->n_text);
+        put_line(&p->text, row);
         ld_text_lit(&p->text, "\n\n");
     }
     if (p->text.is_failed)
@@ -196,20 +213,28 @@ static void write_piece(struct ld_watch *w, const char *text, size_t n, int64_t 
     w->written_us = now_us;
 }
 
-/* What is new up to the end that the log had when this began. A file that cannot be read is tried again. */
+/* Of lines alone: the request was paid for as it began. */
+static double price_of(uint64_t n)
+{
+    return ld_price_lines(n) - ld_price_lines(0);
+}
+
+/* What is new up to the end that the log had when this began. A file that cannot be read is tried again. Lines that are
+ * sent are paid for, those of other types are not; nothing is read that could not be paid. */
 static void send_new(struct ld_watch *w, struct ld_tenant *t, int64_t now_us)
 {
     struct piece p = {.seq = w->seq};
     const uint64_t tip = ld_tenant_tip(t), n = tip > w->seq ? tip - w->seq : 0;
     const struct ld_page page = {.after = w->seq, .before = tip + 1, .types = w->types, .limit = PIECE_LINES};
-    const double tokens = ld_price_lines(n < PIECE_LINES ? n : PIECE_LINES);
-    if (n == 0 || ld_bucket_take(ld_tenant_bucket(t), tokens, ld_monotonic_ns()) != 0)
+    const double most = price_of(n < PIECE_LINES ? n : PIECE_LINES);
+    struct ld_bucket *bucket = ld_tenant_bucket(t);
+    if (n == 0 || ld_bucket_look(bucket, most, ld_monotonic_ns()) != 0)
         return;
     ld_text_init(&p.text);
     const int rc = ld_store_page(ld_tenant_store(t), &page, add_line, &p);
     if (rc == LD_STORE_OK && p.n < PIECE_LINES)
         p.seq = tip; /* of other types, or gone with a compaction */
-    if (rc >= 0 && !p.text.is_failed) {
+    if (rc >= 0 && !p.text.is_failed && ld_bucket_take(bucket, price_of(p.n), ld_monotonic_ns()) == 0) {
         if (p.text.n > 0)
             write_piece(w, p.text.data, p.text.n, now_us);
         w->seq = p.seq;
@@ -249,22 +274,23 @@ static const char *why_over(struct ld_server *s, struct ld_watch *w, bool is_ove
 /* A tenant is held, and opened where it has been closed, for what it is known to have; otherwise it is left alone. */
 static void look(struct ld_server *s, struct ld_watch *w, int64_t now_us)
 {
+    const bool is_full = now_us - atomic_load(&s->watches.refused_us) < FULL_US;
     if (ld_tenants_tip(s->tenants, w->name) > w->seq) {
         struct ld_tenant *t = ld_tenants_find(s->tenants, w->name);
         if (t != NULL)
             send_new(w, t, now_us);
         ld_tenant_release(t);
     }
-    if (now_us - w->written_us >= KEPT_US)
+    if (now_us - w->written_us >= (is_full ? KEPT_FULL_US : KEPT_US))
         write_piece(w, ":\n\n", 3, now_us);
 }
 
-/* False: it is over, and its stream is ended. */
+/* Of one that has begun. False: it is over, and its stream is ended. */
 static bool serve(struct ld_server *s, struct ld_watch *w, struct ld_stream *stream, bool is_over)
 {
     const int64_t now_us = ld_monotonic_us();
     if (stream == NULL)
-        return !is_over;
+        return false;
     const char *why = why_over(s, w, is_over, now_us);
     const bool is_gone = ld_stream_is_gone(stream);
     if (!is_gone && why == NULL) {
@@ -303,9 +329,9 @@ static void serve_all(void *arg)
         struct ld_watch *next = w->next;
         pthread_mutex_lock(&s->watches.lock);
         struct ld_stream *stream = w->stream;
-        const bool is_over = w->is_over;
+        const bool has_begun = w->has_begun, is_over = w->is_over;
         pthread_mutex_unlock(&s->watches.lock);
-        if (!serve(s, w, stream, is_over))
+        if (has_begun && !serve(s, w, stream, is_over))
             take_out(&s->watches, w);
         w = next;
     }

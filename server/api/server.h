@@ -41,6 +41,7 @@ struct ld_watches {
     pthread_mutex_t lock;
     struct ld_watch *first;
     atomic_bool is_pumping;
+    _Atomic int64_t refused_us; /* when one was refused because there are too many */
 };
 
 /* Whether the server lives, moves and may be sent traffic (health.c). Times are monotonic, in microseconds; 0 where a

@@ -12,7 +12,7 @@
  *     n edges, users or arms                     1 + n / 100
  *     /graph/near, of up to n users              10 + n / 100; over a graph of more than 2,048 users 10 + 10 n
  *     /model                                     1 + m^3 / 10^6
- *     /events, of up to n lines                  1 + n / 100
+ *     /events, of up to n lines                  1 + n / 100; a stream 1, and n / 100 whenever n lines are sent
  *     /stats, /series, /decisions, GET of graph and arms              10
  *     a fold or a copy of the log: /verify,      1 + t (1/100 + (3 m^2 + m d) / 10^6), t rewards learned so far
  *     /rebuild, /compact, /replay, PUT of a configuration,

@@ -10,7 +10,7 @@ import requests
 
 from certs import Authority, Pair
 from contract import NDJSON
-from harness import Client
+from harness import IS_SANITIZED, Client, Server, preloaded
 
 TYPE = "text/event-stream"
 
@@ -108,6 +108,20 @@ def test_what_makes_no_stream_is_refused(api, name, query, last, wanted):
     assert api.call("GET", f"/tenants/{name}/events", query={"limit": 1}, headers={"Accept": "application/json, */*"}).text.count("\n") == 1
 
 
+def test_a_carriage_return_of_an_imported_line_is_a_space(api, server, name, watch):
+    api.put_tenant(name, algorithm="gp-ucb")
+    for i in range(3):
+        api.observe("u", "a", i, tenant=name)
+    lines = api.call("GET", f"/tenants/{name}/export").content.splitlines()
+    blank = [line.replace(b',"', b',\r"', 1)[:-1] + b"\r\r}" if b'"observed"' in line else line for line in lines]
+    other = name + "-imported"
+    api.call("POST", f"/tenants/{other}/import", raw=b"".join(line + b"\n" for line in blank), kind=NDJSON, expect=201)
+    logged = api.call("GET", f"/tenants/{other}/events").content
+    assert logged.count(b"\r") == 9  # the log keeps them
+    got = watch(server, other, after=0).wait(4)
+    assert [data.encode() for _, _, data in got] == logged.replace(b"\r", b" ").split(b"\n")[:-1]
+
+
 def test_a_line_that_is_too_long_is_named(api, server, name, watch):
     api.put_tenant(name, algorithm="gp-ucb")
     lines = [[f"user-{'x' * 200}-{i}", f"friend-{'y' * 200}-{i}"] for i in range(4000)]
@@ -132,6 +146,56 @@ def test_a_deleted_tenant_ends_its_streams_and_no_others(api, server, name, watc
     api.put_tenant(name, algorithm="gp-ucb")
     api.observe("u", "a", 1, tenant=name + "-other")
     assert other.lines(1)[0]["type"] == "observed" and not other.is_closed.is_set() and len(mine.got) == 1
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="a sanitizer's library is to be the first")
+def test_a_stream_that_begins_while_its_tenant_is_deleted_is_told_so(tmp_path, watch):
+    server = Server(tmp_path, env={"LD_PRELOAD": preloaded("slow_stream", tmp_path), "LD_STREAM_DELAY_MS": "1500", "MALLOC_PERTURB_": "165"}).start()
+    try:
+        client, began = Client(server), []
+        for t in ("t", "other"):
+            client.put_tenant(t, algorithm="gp-ucb")
+        threads = [threading.Thread(target=lambda t=t: began.append((t, watch(server, t)))) for t in ("t", "t", "other")]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        client.call("DELETE", "/tenants/t", expect=204)
+        for thread in threads:
+            thread.join(30)
+        assert sorted(t for t, _ in began) == ["other", "t", "t"], server.log()[-2000:]
+        for t, stream in began:
+            if t == "t":
+                assert stream.wait(1) == [(None, "end", '{"detail":"the tenant was deleted"}')] and stream.is_closed.wait(10)
+        client.observe("u", "a", 1, tenant="other")
+        assert next(s for t, s in began if t == "other").lines(1)[0]["type"] == "observed"
+        assert server.terminate() == 0
+    finally:
+        server.close()
+
+
+def test_a_stream_pays_for_lines_and_not_for_requests(boot, watch):
+    """Thirty tokens: sixteen observations, of which each is sent by itself, take 18; had each stream paid a request for each of
+    them, too, it were 50."""
+    server = boot("--tenant-rate", "1", "--tenant-burst", "30")
+    client = Client(server)
+    client.put_tenant("t", algorithm="gp-ucb")
+    all_, some = watch(server, "t"), watch(server, "t", type="configured", after=0)
+    for i in range(16):
+        client.observe("u", "a", i, tenant="t")
+        all_.wait(i + 1, 5)
+    assert [e["reward"] for e in all_.lines(16)] == list(range(16)) and [e["type"] for e in some.lines(1)] == ["configured"]
+
+
+def test_a_stream_waits_until_its_lines_can_be_paid(api, server, name, watch):
+    api.put_tenant(name, algorithm="gp-ucb")
+    api.call("POST", "/observe", [{"user": "u", "arm": "a", "reward": 1}] * 2999, kind=NDJSON, tenant=name)
+    api.call("PUT", f"/tenants/{name}/limits", {"rate": 0.1, "burst": 15})
+    stream = watch(server, name, after=0)
+    stream.wait(1000)  # ten tokens of the fourteen that its request has left
+    time.sleep(1.5)
+    assert len(stream.got) == 1000
+    api.call("PUT", f"/tenants/{name}/limits", {})
+    assert [e["seq"] for e in stream.lines(3000)] == list(range(1, 3001))
 
 
 def test_sigterm_ends_streams_at_once(boot, watch):
@@ -185,6 +249,27 @@ def test_so_many_streams_and_no_more_and_those_who_leave_make_room(boot, watch):
     problem = client.call("GET", "/tenants/t2/events", headers={"Accept": TYPE}, expect=503).json
     assert (problem["limit"], problem["max"]) in (("streams", 16), ("streams", 64))
     assert streams[-1].got == [] and not streams[-1].is_closed.is_set()
+
+
+def test_who_has_left_makes_room_as_soon_as_it_is_wanted(boot, watch):
+    server = boot()
+    client = Client(server)
+    client.put_tenant("t", algorithm="gp-ucb")
+    streams = [watch(server, "t") for _ in range(16)]
+    client.call("GET", "/tenants/t/events", headers={"Accept": TYPE}, expect=503)
+    time.sleep(3)
+    for s in streams[1:]:
+        s.close()
+    end = time.monotonic() + 6  # no line comes, and a comment that is due in 15 s alone would be too late
+    while requests.get(f"{server.url}/tenants/t/events", headers={"Accept": TYPE}, stream=True, timeout=20).status_code == 503:
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    n = streams[0].comments
+    assert n > 0 and not streams[0].is_closed.is_set()
+    time.sleep(4)
+    assert streams[0].comments <= n + 5  # and is left alone again
+    client.observe("u", "a", 1, tenant="t")
+    assert streams[0].lines(1)[0]["type"] == "observed"
 
 
 def test_who_does_not_read_holds_up_nobody_and_is_cut(boot, watch):

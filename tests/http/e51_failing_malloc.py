@@ -1,10 +1,8 @@
 """Allocations that fail here and there, in the server and in every library that it links: whoever asked is told so, or
 loses the connection; nothing dies, models equal their logs, and all is well once there is memory again."""
 import os
-import pathlib
 import random
 import signal
-import subprocess
 import threading
 import time
 
@@ -12,7 +10,7 @@ import pytest
 import requests
 
 from e50_without_memory import KERNELS, TENANTS, Load, becomes_ready, comes_to_rest
-from harness import IS_SANITIZED, Client, Server, tenant_path
+from harness import IS_SANITIZED, Client, Server, preloaded, tenant_path
 
 pytestmark = pytest.mark.skipif(IS_SANITIZED, reason="a sanitizer has an allocator of its own")
 
@@ -22,10 +20,7 @@ RECORDED = "out of memory for the answer; what it tells of has been recorded"
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    out = tmp_path_factory.mktemp("preloaded") / "failing_malloc.so"
-    source = pathlib.Path(__file__).parent / "failing_malloc.c"
-    subprocess.run([os.environ.get("CC", "cc").split()[-1], "-O2", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", str(out), str(source)], check=True)
-    return str(out)
+    return preloaded("failing_malloc", tmp_path_factory.mktemp("preloaded"))
 
 
 def other_requests(draw, tenant):

@@ -250,3 +250,55 @@ def test_the_service_has_a_user_and_the_folder_that_its_file_names():
         pytest.skip("no systemd-sysusers here")
     done = subprocess.run(["systemd-sysusers", "--dry-run", "--root=/nonexistent", "--inline", user[0]], capture_output=True, text=True)
     assert "laplaced" in done.stdout + done.stderr and done.returncode == 0, done.stderr
+
+
+# --- the package's scripts -------------------------------------------------------------------------------------------
+
+
+def after(way, data, script, within=(), first="true"):
+    """What is in the folder `data`, filled anew, behind the package's script; None: it is gone."""
+    steps = f'mkdir -p "$0" && {first} && mkdir "$0/tenants" && touch "$0/.hidden" "$0/tenants/t.db" && sh {script} {way} && if [ -d "$0" ]; then find "$0" -printf "%P\\n"; else echo gone; fi'
+    done = subprocess.run([*within, "sh", "-c", steps, data], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return None if done.stdout == "gone\n" else set(done.stdout.split())
+
+
+@pytest.fixture
+def postrm(tmp_path):
+    """The script for another folder than the system's."""
+    text = (ROOT / "deploy/debian/postrm").read_text()
+    assert "/var/lib/laplaced" in text
+    script = tmp_path / "postrm"
+    script.write_text(text.replace("/var/lib/laplaced", str(tmp_path / "data")))
+    return script
+
+
+def test_the_data_stays_when_the_package_is_removed_and_goes_when_it_is_purged(tmp_path, postrm):
+    assert after("purge", tmp_path / "data", postrm) is None
+    assert after("remove", tmp_path / "data", postrm) == {".hidden", "tenants", "tenants/t.db"}
+
+
+def test_a_purge_empties_a_folder_that_is_a_mount(tmp_path, postrm):
+    own = ("unshare", "-r", "-m")
+    if subprocess.run([*own, "mount", "-t", "tmpfs", "none", tmp_path], capture_output=True).returncode != 0:
+        pytest.skip("no mounts of one's own here")
+    assert after("purge", tmp_path / "data", postrm, own, 'mount -t tmpfs none "$0"') == set()
+
+
+def test_a_build_of_the_package_removes_what_an_earlier_one_left_and_nothing_else(tmp_path):
+    """dpkg-buildpackage is one that leaves an empty package."""
+    programs, out = tmp_path / "bin", tmp_path / "out"
+    programs.mkdir()
+    builder = programs / "dpkg-buildpackage"
+    builder.write_text("#!/bin/sh\nset -e\ntest -f debian/changelog\ntest ! -e left\ntouch ../laplaced_9.8.7_amd64.deb\n")
+    builder.chmod(0o755)
+    old = {"laplaced_0.1.0_amd64.deb", "laplaced-dbgsym_0.1.0_amd64.deb", "laplaced_0.1.0_amd64.buildinfo", "laplaced_0.1.0_amd64.changes"}
+    others = {"laplaced-data/t.db", "laplaced-1.0.0/mine", "laplaced_backup/t.db", "laplaced_notes.txt", "laplaced-my_notes", "other_1_amd64.deb"}
+    for name in (*old, *others, "laplaced-9.8.7/left"):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(name)
+    env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "DEB_VERSION": "9.8.7"}
+    done = subprocess.run(["sh", ROOT / "tools/deb.sh", out], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    left = {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()}
+    assert left == {*others, "laplaced_9.8.7_amd64.deb", "build.log"} and all((out / name).read_text() == name for name in others)
