@@ -300,6 +300,7 @@ def test_rewards_are_those_of_the_statistics_the_series_and_the_experiment(seede
         "holds always ": lambda a: span(a["policy"]["low"], a["policy"]["high"]), "loss if chosen": lambda a: num(a["expected_loss"]),
         "difference": lambda a: num(against.get(a["arm"], {}).get("estimate")), "lift": lambda a: percent(against.get(a["arm"], {}).get("lift")),
         "holds always": lambda a: span(against[a["arm"]]["low"], against[a["arm"]]["high"]) if a["arm"] in against else "–"})
+    assert page.run("(() => { const s = document.getElementById('proved').closest('.scroll'); return s.scrollWidth <= s.clientWidth; })()")
     for difference in told["differences"]:
         assert f"{difference['arm']} against red: {difference['sentence']}" in page.text("#sentences")
     assert page.run("document.querySelectorAll('svg .mark').length") == 4  # two versions, in two pictures
