@@ -271,6 +271,27 @@ def test_the_overview_shows_what_the_statistics_say(seeded, page):
     assert page.text("[data-of=decisions]") == count(sum(t["stats"]["decisions"] for t in listed.values()))
 
 
+@needs_chromium
+def test_a_look_at_all_tenants_opens_none(boot, page):
+    server = boot()
+    client = Client(server)
+    for tenant in ("asleep", "awake"):
+        seed_town(client, tenant, rounds=8)
+    assert server.terminate() == 0
+    server.start()
+    client.stats("awake")
+    show(page, server)
+    page.wait("document.getElementById('tenants')")
+    time.sleep(6)  # a second look
+    assert page.run("performance.getEntriesByType('resource').filter(e => e.name.includes('/tenants?stats=1')).length") >= 2
+    assert {t["name"]: t["state"] for t in client.call("GET", "/tenants").json["tenants"] if t["name"] in ("asleep", "awake")} == {"asleep": "closed", "awake": "open"}
+    rows = {r["tenant"]: r for r in page.cells("tenants")}
+    asleep, awake = rows["asleep"], rows["awake"]
+    assert (asleep["state"], awake["state"], awake["decisions"]) == ("closed", "open", "8") and {asleep[c] for c in ("decisions", "mean reward", "95 %", "waiting", "last event")} == {"–"}
+    assert page.text("[data-of=decisions]") == "8" and "not counted" in page.text(".lead")
+    page.picture(PICTURES / "overview-closed.png")
+
+
 def wilson(mean, n):
     """The interval of a share, from its own equation: |mean - p| = z sqrt(p (1 - p) / n)."""
     z = 1.959963984540054
