@@ -170,7 +170,7 @@ export async function evaluation(page) {
   const [view, isOwner] = await Promise.all([get(of(tenant), { signal }), mayManage(tenant, { signal })]);
   const host = h('div', {});
   const wanted = page.rest[0];
-  const again = () => host.replaceChildren(page.live(async () => get(of(tenant, 'evaluations', wanted), { signal }), (job) => one(page, job, isOwner, again), 1));
+  const again = () => host.replaceChildren(page.live(async () => get(of(tenant, 'evaluations', wanted), { signal }), (job) => one(page, job, isOwner, again), (job) => (job.state === 'running' ? 1 : 0)));
   if (wanted) again();
   return h('div', {}, title, host,
     isOwner ? h('details', { open: !wanted }, h('summary', {}, 'A new evaluation'), form(page, view)) : h('p', { class: 'fine' }, 'A key that may manage can begin evaluations here.'),

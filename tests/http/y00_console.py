@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import threading
 import time
 import urllib.parse
 
@@ -378,6 +379,32 @@ def test_a_decision_of_now_and_one_of_the_log(seeded, page):
 
 
 @needs_chromium
+def test_decisions_are_seen_while_more_come_without_a_pause(server, page):
+    """A line every 20 ms: each look at the stream finds some, so a look that waits for silence would never come."""
+    client, busy = Client(server), threading.Event()
+    seed_town(client, "flood", rounds=5)
+    show(page, server, "t", "flood", "decision")
+    time.sleep(0.5)
+
+    def decide():
+        own, k = Client(server), 0
+        while not busy.is_set():
+            own.select("p0", decision=f"flood-more-{k}", tenant="flood")
+            k += 1
+            time.sleep(0.02)
+    flood = threading.Thread(target=decide)
+    flood.start()
+    try:
+        for _ in range(3):  # three looks within less than the clock's ten seconds
+            newest = page.text("#newest tbody td")
+            page.wait(f"document.querySelector('#newest tbody td').innerText !== {json.dumps(newest)}", 3)
+        assert page.text("#newest tbody td").startswith("flood-more-")
+    finally:
+        busy.set()
+        flood.join()
+
+
+@needs_chromium
 def test_decisions_are_seen_as_they_come(server, page):
     """By the stream of events: the clock alone would ask again after ten seconds."""
     client = Client(server)
@@ -498,6 +525,9 @@ def test_policies_are_evaluated_watched_and_forgotten(seeded, page):
     for p in told["result"]["policies"]:
         assert (weights[p["name"]]["mean weight"], weights[p["name"]]["worth decisions"]) == (num(p["weights"]["mean"]), num(p["ess"]))
     page.picture(PICTURES / "evaluated.png")
+    asked = page.run("performance.getEntriesByType('resource').filter(e => e.name.includes('/evaluations/')).length")
+    time.sleep(2.5)  # it has ended: nobody asks for it again
+    assert page.run("performance.getEntriesByType('resource').filter(e => e.name.includes('/evaluations/')).length") == asked > 0
     page.run("document.getElementById('drop').click()")
     page.wait("location.hash === '#/t/page/evaluation' && document.getElementById('kept')")
     assert seeded.call("GET", "/tenants/page/evaluations").json["evaluations"] == []
