@@ -378,6 +378,47 @@ def test_a_decision_of_now_and_one_of_the_log(seeded, page):
     assert [r["arm"].split(" ")[0] for r in page.cells("candidates")] == [r["arm"] for r in story["answer"]["ranking"]]
 
 
+def told_of(page, server, tenant, decision):
+    show(page, server, "t", tenant, "decision", "id", decision)
+    return re.sub(r" after [0-9.]+ (ms|s|min)", "", page.wait("document.getElementById('outcome')?.innerText"))
+
+
+@needs_chromium
+def test_the_story_of_a_decision_words_each_line_by_its_kind(server, page):
+    """Rewards, values of metrics, what comes late, and what a sum comes to."""
+    client = Client(server)
+    client.put_tenant("values", algorithm="ucb", default_reward=None, metrics=[{"name": "clicked", "role": "objective"}, {"name": "revenue", "aggregation": "sum", "range": [0, 100]}])
+    tell = lambda tenant, decision, reward, **more: client.call("POST", "/reward", {"decision": decision, "reward": reward, **more}, tenant=tenant)  # noqa: E731
+    client.select("ann", candidates=["a", "b"], decision="v", tenant="values")
+    tell("values", "v", 12.5, metric="revenue")
+    assert told_of(page, server, "values", "v").strip() == "It waits for its reward. Measured revenue = 12.5."
+    tell("values", "v", 2.5, metric="revenue")
+    tell("values", "v", 1)
+    assert told_of(page, server, "values", "v").strip() == "Measured revenue = 12.5. Measured revenue = 2.5 (15 in all). Reward 1."
+
+    client.put_tenant("sums", algorithm="ucb", default_reward=None, aggregation="sum", metrics=[
+        {"name": "clicked", "role": "objective", "aggregation": "last"}, {"name": "sale", "role": "objective", "weight": 0.25, "aggregation": "sum", "range": [0, 100]}])
+    client.select("ann", candidates=["a", "b"], decision="s", tenant="sums")
+    tell("sums", "s", 1, metric="clicked")
+    tell("sums", "s", 8, metric="sale")
+    lines = client.call("GET", "/tenants/sums/decisions/s").json["rewards"]
+    assert [(r["metric"], r["value"], r["reward"]) for r in lines] == [("clicked", 1, 1), ("sale", 8, 2)]
+    assert told_of(page, server, "sums", "s").strip() == "clicked = 1, which changed the reward by 1. sale = 8, which changed the reward by 2. Its reward adds up to 3."
+
+    client.put_tenant("tardy", algorithm="ucb", reward_window_s=1, default_reward=None)
+    client.select("ann", candidates=["a", "b"], decision="l", tenant="tardy")
+    deadline = time.monotonic() + 20
+    while client.call("GET", "/tenants/tardy/decisions/l").json["state"] != "expired":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    client.call("POST", "/reward", {"decision": "l", "reward": 1}, tenant="tardy", expect=(200, 409, 410))
+    assert told_of(page, server, "tardy", "l").strip() == "Its window has closed without a reward. Reward 1 (late: not learned)."
+    page.picture(PICTURES / "decision-late.png")
+    show(page, server, "t", "sums", "decision", "id", "s")
+    page.wait("document.getElementById('outcome')")
+    page.picture(PICTURES / "decision-told.png")
+
+
 @needs_chromium
 def test_decisions_are_seen_while_more_come_without_a_pause(server, page):
     """A line every 20 ms: each look at the stream finds some, so a look that waits for silence would never come."""
