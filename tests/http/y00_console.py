@@ -473,6 +473,22 @@ def test_the_model_says_what_it_has_learned(seeded, page):
 
 
 @needs_chromium
+def test_the_answer_of_a_fold_stays_when_the_model_moves_on(server, page):
+    page.send("Page.addScriptToEvaluateOnNewDocument", {"source": "const later = window.setTimeout.bind(window); window.setTimeout = (f, ms) => later(f, ms / 20);"})  # the clock, a second for twenty
+    client = Client(server)
+    seed_town(client, "moves", rounds=8)
+    show(page, server, "t", "moves", "model")
+    page.wait("document.getElementById('verify')")
+    page.run("document.getElementById('verify').click()")
+    page.wait("document.querySelector('#verified .good') && !document.getElementById('verify').disabled")
+    client.select("p1", decision="moves-on", tenant="moves")
+    client.reward("moves-on", 1, tenant="moves")
+    digest = client.digest("moves")
+    page.wait(f"document.getElementById('digest').innerText === {json.dumps(digest)}")
+    assert "equals a fresh fold" in page.text("#verified")
+
+
+@needs_chromium
 def test_challengers_are_promoted_and_rolled_back_by_the_tenants_name(server, page):
     client = Client(server)
     seed_page(client, "race")
