@@ -786,6 +786,34 @@ def test_the_neighbourhood_is_what_graph_and_posterior_say(seeded, page):
 
 
 @needs_chromium
+def test_a_neighbourhood_under_contexts_begins_with_the_newest_of_its_user(server, page):
+    client = Client(server)
+    client.put_tenant("weather", algorithm="laplaced-kors", context_dim=2)
+    client.put_graph("weather", [("ann", "bob", 1), ("bob", "cy", 1)])
+    client.put_arms("weather", [{"id": "tea"}, {"id": "rum"}])
+    for k, context in enumerate(([0.5, -1], [0.25, 2])):
+        client.select("ann", decision=f"w{k}", context=context, tenant="weather")
+        client.reward(f"w{k}", k, tenant="weather")
+    users = ["ann", "bob", "cy"]
+
+    def assert_expects(context):
+        page.wait("document.getElementById('ramp')")
+        page.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+        arm = page.text("#arm bdi")
+        told = client.call("POST", "/tenants/weather/posterior", {"users": users, "arms": [arm], "context": context}).json
+        assert_shows(page, "near", {u: i for i, u in enumerate(users)}, {"user": lambda i: users[i], "mean": lambda i: num(told["mean"][i][0]), "sd": lambda i: num(told["sd"][i][0])})
+    show(page, server, "t", "weather", "neighbours", "ann")
+    assert page.run("document.getElementById('around').elements.context.value") == "0.25, 2"
+    assert_expects([0.25, 2])
+    page.picture(PICTURES / "neighbours-context.png")
+    page.run("(() => { const f = document.getElementById('around'); f.elements.context.value = '1, 1'; f.id = 'before'; f.requestSubmit(); })()")
+    page.wait("decodeURIComponent(location.hash).endsWith('/ann/2/[1, 1]') && document.getElementById('around')?.elements.context.value === '1, 1'")
+    assert_expects([1, 1])
+    show(page, server, "t", "weather", "neighbours", "cy")
+    assert "2 numbers" in page.wait("document.getElementById('no-context')?.innerText") and not page.run("document.querySelector('.problem')")
+
+
+@needs_chromium
 def test_300_users_move_within_33_ms_a_frame(server, page):
     client, rng = Client(server), random.Random(5)
     client.put_tenant("crowd", algorithm="laplaced")
