@@ -28,7 +28,8 @@ async function bySeries(page, choice, length) {
 /** The same from the lines of the newest decisions, in thirty parts. */
 async function byDecision(page, choice, aggregation) {
   const list = await linesOf(`${of(page.tenant, 'events')}?type=decided,rewarded,expired,configured&limit=${LINES}`, { signal: page.signal });
-  const each = decisionsOf(list, aggregation), wide = Math.max(1, Math.ceil(each.length / 30));
+  const [older] = list.length ? await linesOf(`${of(page.tenant, 'events')}?type=configured&before=${list.at(-1).seq}&limit=1`, { signal: page.signal }) : [];
+  const each = decisionsOf(list, aggregation, older?.version), wide = Math.max(1, Math.ceil(each.length / 30));
   const rows = (key) => {
     const found = new Map();
     each.forEach((d, i) => {

@@ -378,6 +378,13 @@ def test_a_decision_of_now_and_one_of_the_log(seeded, page):
     assert [r["arm"].split(" ")[0] for r in page.cells("candidates")] == [r["arm"] for r in story["answer"]["ranking"]]
 
 
+@needs_chromium
+def test_a_version_from_before_the_first_line_is_known(seeded, page):
+    show(page, seeded.server, "t", "town", "traffic")
+    assert page.run("""import('./log.js').then(({ decisionsOf }) => decisionsOf([{ type: 'decided', decision: 'c', arm: 'a' }, { type: 'configured', version: 8 }, { type: 'decided', decision: 'b', arm: 'a' }], 'last', 7)
+        .map(d => d.version))""") == [7, 8]
+
+
 def told_of(page, server, tenant, decision):
     show(page, server, "t", tenant, "decision", "id", decision)
     return re.sub(r" after [0-9.]+ (ms|s|min)", "", page.wait("document.getElementById('outcome')?.innerText"))
