@@ -62,7 +62,7 @@ function keyForm(refused) {
     refused && key.get() ? h('p', { class: 'problem', role: 'alert' }, refused) : null,
     h('label', { class: 'field' }, h('span', {}, 'Key'), input),
     h('label', { class: 'check' }, short, 'let it make a key of eight hours, and use that one'),
-    h('p', { class: 'fine', id: 'key-note' }, 'The key stays in this tab until you close it or forget it. It is sent to this server alone, as a header.'),
+    h('p', { class: 'fine', id: 'key-note' }, 'The key stays in this tab until you forget it or close the tab; a browser that opens the closed tab again, or its last session, may bring it back. Forget it where others use the browser. It is sent to this server alone, as a header.'),
     h('button', { type: 'submit' }, 'Use this key')));
   input.focus();
 }

@@ -593,6 +593,10 @@ def test_policies_are_evaluated_watched_and_forgotten(seeded, page):
     time.sleep(2.5)  # it has ended: nobody asks for it again
     assert page.run("performance.getEntriesByType('resource').filter(e => e.name.includes('/evaluations/')).length") == asked > 0
     page.run("document.getElementById('drop').click()")
+    page.wait("document.querySelector('dialog')")
+    assert seeded.call("GET", f"/tenants/page/evaluations/{name}").json["state"] == "done"
+    page.type("page")
+    page.press("Enter")
     page.wait("location.hash === '#/t/page/evaluation' && document.getElementById('kept')")
     assert seeded.call("GET", "/tenants/page/evaluations").json["evaluations"] == []
 
