@@ -1,12 +1,20 @@
-/* The one way to the server. The key lies in this tab's sessionStorage and goes out as a header alone: it is in no
+/* The one way to the server. The key lies in this tab's sessionStorage (a browser that opens
+ * a closed tab again may bring it back) and goes out as a header alone: it is in no
  * address, no cookie and no log. Each refusal becomes a Problem, whose words a screen shows. */
 
 const KEY = 'laplaced.key';
+const managed = new Map(); /* by key and tenant; holds no key that is not in use */
 
 export const key = {
   get: () => sessionStorage.getItem(KEY),
-  set: (text) => sessionStorage.setItem(KEY, text),
-  forget: () => sessionStorage.removeItem(KEY),
+  set: (text) => {
+    managed.clear();
+    sessionStorage.setItem(KEY, text);
+  },
+  forget: () => {
+    managed.clear();
+    sessionStorage.removeItem(KEY);
+  },
 };
 
 /** A refusal, as the server words it (RFC 9457); status 0: there was no answer. */
@@ -104,8 +112,6 @@ export async function follow(tenant, types, heard, signal) {
     }
   }
 }
-
-const managed = new Map();
 
 /** Whether the key may change the tenant: it may if it may see the tenant's keys. Asked once for each key and tenant. */
 export async function mayManage(tenant, options) {

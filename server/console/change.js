@@ -1,4 +1,5 @@
-/* Changes are asked for twice: the second time by the tenant's name, typed. */
+/* Changes are asked for twice: the second time by the tenant's name, typed. Three are not, for they take nothing away that
+ * cannot be had again: an evaluation is begun, or cancelled, and a town is played into a tenant of its own. */
 import { h, id, button, say } from './dom.js';
 import { Problem } from './api.js';
 import { told } from './told.js';

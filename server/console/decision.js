@@ -76,20 +76,43 @@ async function friendsTable(page, user, arm) {
 
 /* --- of the log ------------------------------------------------------------------------------------------------ */
 
-function outcome(story) {
-  if (story.rewards.length === 0) return story.state === 'expired' ? 'Its window has closed without a reward.' : 'It waits for its reward.';
+/** A value of a metric; where the metric adds up, what it has come to. */
+const valueOf = (r, value) => [id(r.metric), ` = ${num(value)}`, known(r.total) ? ` (${num(r.total)} in all)` : null];
+
+/** One line of what was told of a decision. `rewarded` is learned; with a metric it is one of a weighted sum. */
+function lineOf(r, story) {
   const begun = story.decided ? Date.parse(story.decided.at) : null;
-  return story.rewards.map((r) => `Reward ${num(r.reward)}${begun ? ` after ${duration(Date.parse(r.at) - begun)}` : ''}.`).join(' ');
+  const isLearned = r.type === 'rewarded';
+  return [
+    r.type === 'measured' ? ['Measured ', valueOf(r, r.reward)] : r.metric ? valueOf(r, r.value) : `Reward ${num(r.reward)}`,
+    r.arm && r.arm !== story.arm ? [' for ', id(r.arm)] : null,
+    begun ? ` after ${duration(Date.parse(r.at) - begun)}` : null,
+    isLearned && r.metric ? `, which changed the reward by ${num(r.reward)}` : null,
+    r.type === 'late' ? ' (late: not learned)' : r.late ? ' (late: it does not count)' : null, '. '];
+}
+
+/** What came of it. Under the aggregation `sum` rewards of an arm add up. */
+function outcome(story, aggregation) {
+  const learned = story.rewards.filter((r) => r.type === 'rewarded'), sums = new Map();
+  for (const r of learned) sums.set(r.arm ?? story.arm, [...(sums.get(r.arm ?? story.arm) ?? []), r.reward]);
+  const totals = [...sums].filter(([, all]) => aggregation === 'sum' && all.length > 1)
+    .map(([arm, all]) => [`Its reward adds up to ${num(all.reduce((a, r) => a + r, 0))}`, sums.size > 1 ? [' for ', id(arm)] : null, '. ']);
+  const byDefault = story.expired?.reward;
+  const none = learned.length > 0 ? null
+    : story.state !== 'expired' ? 'It waits for its reward. '
+    : `Its window has closed without a reward${known(byDefault) ? `; the default one, ${num(byDefault)}, was learned` : ''}. `;
+  return h('span', { id: 'outcome' }, none, story.rewards.map((r) => lineOf(r, story)), totals);
 }
 
 async function storyOf(page, decision) {
-  const story = await get(of(page.tenant, 'decisions', decision), { signal: page.signal });
+  const { signal, tenant } = page;
+  const [story, { configuration }] = await Promise.all([get(of(tenant, 'decisions', decision), { signal }), get(of(tenant), { signal })]);
   const { decided, answer } = story;
   return h('section', { id: 'story' },
     h('h2', {}, 'Decision ', id(story.decision)),
     h('p', { class: 'lead' }, id(story.arm ?? '–'), ' for ', id(story.user ?? '–'),
       decided ? [`, with propensity `, h('strong', {}, num(decided.propensity)), `, at ${time(decided.at)}`] : null,
-      story.version ? `, by version ${story.version} of the configuration` : null, '. ', outcome(story)),
+      story.version ? `, by version ${story.version} of the configuration` : null, '. ', outcome(story, configuration.aggregation)),
     decided?.route && decided.route !== 'policy' ? h('p', {}, `Not the policy decided, but: ${decided.route}.`) : null,
     answer ? [why(answer), candidates(answer.ranking, answer.arm)] : decided ? h('p', {}, `The mean that the model expected of it then: ${known(decided.mean) ? num(decided.mean) : 'not told'}. The answer itself is kept of decisions that their caller has named.`) : null,
     decided?.context?.length ? h('p', { class: 'fine' }, `Context: [${decided.context.map(num).join(', ')}]`) : null,

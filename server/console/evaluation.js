@@ -5,6 +5,7 @@ import { get, call, of, mayManage, Problem } from './api.js';
 import { table, interval } from './table.js';
 import { whisker, axis, span } from './plot.js';
 import { num, count, percent, range, time, known } from './format.js';
+import { change } from './change.js';
 import { told } from './told.js';
 
 const ESTIMATORS = [['dr', 'doubly robust'], ['snips', 'importance weights, self-normalised'], ['ips', 'importance weights'], ['clipped_ips', 'clipped weights'], ['replay', 'replay of decisions that agree']];
@@ -133,20 +134,24 @@ function shown(result) {
 }
 
 function one(page, job, isOwner, again) {
-  const drop = async () => {
+  const said = h('div', {});
+  const isRunning = job.state === 'running';
+  const drop = () => call('DELETE', of(page.tenant, 'evaluations', job.id));
+  const cancel = async () => {
     try {
-      await call('DELETE', of(page.tenant, 'evaluations', job.id));
-      if (job.state === 'running') again();
-      else location.hash = place(['t', page.tenant, 'evaluation']);
+      await drop();
+      again();
     } catch (fault) {
       said.replaceChildren(page.refuse(fault));
     }
   };
-  const said = h('div', {});
-  const isRunning = job.state === 'running';
+  const forget = async () => {
+    const made = await change({ tenant: page.tenant, title: 'Forget', words: ['The evaluation ', id(job.id), ' and its result are deleted.'], doIt: drop, done: 'The evaluation is forgotten.' });
+    if (made !== null) location.hash = place(['t', page.tenant, 'evaluation']);
+  };
   return h('section', { id: 'job', 'data-state': job.state }, h('h2', {}, 'Evaluation ', id(job.id)),
     h('p', { class: 'fine' }, 'Of ', namesOf(job.request.policies), `, begun ${time(job.begun_at)}`, job.ended_at ? `, ended ${time(job.ended_at)}` : '', '. ',
-      isOwner ? button(isRunning ? 'Cancel' : 'Forget', drop, { class: 'small', id: 'drop' }) : ''), said,
+      isOwner ? button(isRunning ? 'Cancel' : 'Forget', isRunning ? cancel : forget, { class: 'small', id: 'drop' }) : ''), said,
     isRunning ? [h('progress', { max: 1, value: job.progress ?? 0, 'aria-label': 'Progress' }), ` ${percent(job.progress ?? 0)}`] : null,
     job.problem ? h('div', { class: 'problem' }, h('h2', {}, job.problem.title), h('p', {}, job.problem.detail)) : null,
     job.result ? shown(job.result) : isRunning || job.problem ? null : h('p', {}, `It was ${job.state}: there is no result.`));
@@ -170,7 +175,7 @@ export async function evaluation(page) {
   const [view, isOwner] = await Promise.all([get(of(tenant), { signal }), mayManage(tenant, { signal })]);
   const host = h('div', {});
   const wanted = page.rest[0];
-  const again = () => host.replaceChildren(page.live(async () => get(of(tenant, 'evaluations', wanted), { signal }), (job) => one(page, job, isOwner, again), 1));
+  const again = () => host.replaceChildren(page.live(async () => get(of(tenant, 'evaluations', wanted), { signal }), (job) => one(page, job, isOwner, again), (job) => (job.state === 'running' ? 1 : 0)));
   if (wanted) again();
   return h('div', {}, title, host,
     isOwner ? h('details', { open: !wanted }, h('summary', {}, 'A new evaluation'), form(page, view)) : h('p', { class: 'fine' }, 'A key that may manage can begin evaluations here.'),

@@ -5,11 +5,11 @@ export const LINES = 20000; /* of the newest, where a picture is made of lines *
 /**
  * Decisions in their order, each with what it earned: the last reward, or their sum where the tenant adds up.
  * @param {object[]} newestFirst lines of the log
+ * @param {?number} version of the configuration in force before the first of them; null: not known
  * @returns {{at: string, user: string, arm: string, route: string, version: ?number, reward: ?number}[]}
  */
-export function decisionsOf(newestFirst, aggregation) {
+export function decisionsOf(newestFirst, aggregation, version = null) {
   const decisions = new Map();
-  let version = null;
   for (const e of newestFirst.toReversed()) {
     if (e.type === 'configured') version = e.version;
     else if (e.type === 'decided') decisions.set(e.decision, { at: e.at, user: e.user, arm: e.arm, route: e.route ?? 'policy', version, reward: null });

@@ -42,7 +42,9 @@ async function shorten() {
   return made !== null;
 }
 
+/** In place of the screen, which ends: another of its refusals would draw the form anew under the hands of who types. */
 function keyForm(refused) {
+  leaving.abort();
   const input = h('input', { type: 'password', name: 'key', autocomplete: 'off', required: true, spellcheck: 'false', 'aria-describedby': 'key-note' });
   const short = h('input', { type: 'checkbox', name: 'short' });
   const submit = async (event) => {
@@ -60,7 +62,7 @@ function keyForm(refused) {
     refused && key.get() ? h('p', { class: 'problem', role: 'alert' }, refused) : null,
     h('label', { class: 'field' }, h('span', {}, 'Key'), input),
     h('label', { class: 'check' }, short, 'let it make a key of eight hours, and use that one'),
-    h('p', { class: 'fine', id: 'key-note' }, 'The key stays in this tab until you close it or forget it. It is sent to this server alone, as a header.'),
+    h('p', { class: 'fine', id: 'key-note' }, 'The key stays in this tab until you forget it or close the tab; a browser that opens the closed tab again, or its last session, may bring it back. Forget it where others use the browser. It is sent to this server alone, as a header.'),
     h('button', { type: 'submit' }, 'Use this key')));
   input.focus();
 }
@@ -90,20 +92,23 @@ function drawHead(tenant, screen) {
 
 /* --- pages -------------------------------------------------------------------------------------------------- */
 
+const SOON_MS = 300; /* from a line of the log to the look at it, and so between two looks at least */
+
 /**
  * What a screen is given.
  * @typedef {object} Page
  * @property {string} tenant
  * @property {string[]} rest of the address
  * @property {AbortSignal} signal ends with the screen
- * @property {function(function(): Promise<any>, function(any): Node, number=, string=): Node} live what load() gives, drawn,
- *   and drawn again when it has changed: asked for again after so many seconds, and when the log has got a line of these types
+ * @property {function(function(): Promise<any>, function(any): Node, (number|function(any): number)=, string=): Node} live what
+ *   load() gives, drawn, and drawn again when it has changed: asked for again after so many seconds (0: not again; a function says it
+ *   of what was given), and when the log has got a line of these types
  */
 
 function region(signal, tenant) {
   return function live(load, draw, seconds = 5, types = null) {
     const place = h('div', { class: 'live' }, h('p', { class: 'loading' }, 'Loading …'));
-    let last = null, timer = 0;
+    let last = null, timer = 0, due = Infinity, isTurning = false, wait = typeof seconds === 'number' ? seconds : 1;
     const redraw = (data) => {
       const open = [...place.querySelectorAll('details')].map((d) => d.open);
       place.replaceChildren(draw(data));
@@ -111,33 +116,46 @@ function region(signal, tenant) {
     };
     const isBusy = () => last !== null && place.contains(document.activeElement);
     const turn = async () => {
+      due = Infinity;
+      if (isTurning) return again(SOON_MS);
+      isTurning = true;
       try {
         if (!document.hidden && !isBusy()) {
           const data = await load();
           const text = JSON.stringify(data);
-          if (text !== last && !isBusy()) redraw(data);
-          last = text;
+          if (text !== last && !isBusy()) {
+            redraw(data);
+            last = text;
+            if (typeof seconds === 'function') wait = seconds(data);
+          }
           place.querySelector(':scope > .away')?.remove();
         }
       } catch (fault) {
-        if (fault.name === 'AbortError') return;
+        if (fault.name === 'AbortError' || signal.aborted) return;
         if (fault instanceof Problem && fault.status === 401) return keyForm(fault.message);
         if (fault instanceof Problem && (fault.status === 0 || fault.status === 503)) {
           if (last === null) place.replaceChildren();
           if (!place.querySelector(':scope > .away')) place.prepend(h('p', { class: 'away problem', role: 'alert' }, `${fault.message} Trying again …`));
         } else {
           place.replaceChildren(told(fault));
+          last = null;
           if (fault.status !== 429) return;
         }
+      } finally {
+        isTurning = false;
       }
-      again((place.querySelector(':scope > .away') ? 1 : seconds) * 1000);
+      again((place.querySelector(':scope > .away') ? 1 : last === null ? wait || 5 : wait) * 1000);
     };
+    /* A turn that is due sooner stays, so that lines that come without an end put nothing off. */
     const again = (ms) => {
+      const at = performance.now() + ms;
+      if (ms <= 0 || signal.aborted || due <= at) return;
       clearTimeout(timer);
-      if (seconds > 0 && !signal.aborted) timer = setTimeout(turn, ms);
+      due = at;
+      timer = setTimeout(turn, ms);
     };
     /* Where there is no stream (any more), the clock goes on. */
-    if (types) follow(tenant, types, () => again(300), signal).catch(() => {});
+    if (types) follow(tenant, types, () => again(SOON_MS), signal).catch(() => {});
     turn();
     return place;
   };

@@ -11,7 +11,7 @@ const SHARES = [['arm', 'the arm alone'], ['feature', 'features of the arm'], ['
 async function load(page) {
   const { signal } = page;
   const [model, tenant, graph] = await Promise.all([get(of(page.tenant, 'model'), { signal }), get(of(page.tenant), { signal }), get(of(page.tenant, 'graph'), { signal })]);
-  return { model: { ...model, dictionary: model.dictionary.length }, tenant, graph, isOwner: await mayManage(page.tenant, { signal }) };
+  return { model: { ...model, dictionary: model.dictionary.length }, tenant, graph };
 }
 
 function scales({ scales: s }) {
@@ -63,7 +63,8 @@ function size({ model, tenant }) {
     model.clamped ? h('p', { class: 'problem' }, `${count(model.clamped)} numbers were lifted to their floor: a loss of accuracy.`) : null);
 }
 
-function proof(page, { model, isOwner }) {
+/** Drawn once a page: the answer stays when the model moves on. */
+function proof(page, isOwner) {
   const said = h('div', { id: 'verified' });
   const verify = async (event) => {
     event.target.disabled = true;
@@ -81,15 +82,17 @@ function proof(page, { model, isOwner }) {
     event.target.disabled = false;
   };
   return h('section', {}, h('h2', {}, 'Is it what its log says?'),
-    h('p', {}, 'Digest ', h('code', { id: 'digest' }, model.digest), `, at event ${count(model.seq)} of the log. `, isOwner ? button('Fold the log anew and compare', verify, { id: 'verify' }) : 'A key that may manage can have the log folded anew and compared.'), said);
+    h('p', {}, isOwner ? button('Fold the log anew and compare', verify, { id: 'verify' }) : 'A key that may manage can have the log folded anew and compared.'), said);
 }
 
-function draw(page, data) {
+function draw(data) {
   const { model, graph, tenant } = data;
-  return h('div', {}, scales(model), size(data), proof(page, data),
+  return h('div', {}, scales(model), size(data),
     h('section', {}, h('h2', {}, 'What it rests on'),
       h('p', { id: 'rests' }, `Algorithm ${model.algorithm}, version ${model.version} of the configuration. The graph has ${count(graph.users)} users, ${count(graph.edges)} edges and ${count(graph.components)} ${graph.components === 1 ? 'component' : 'components'}; the log has ${bytes(tenant.log.bytes)} on the disk.`),
+      h('p', {}, 'Digest ', h('code', { id: 'digest' }, model.digest), `, at event ${count(model.seq)} of the log.`),
       h('details', {}, h('summary', {}, 'Parameters in force'), h('pre', { tabindex: 0, 'aria-label': 'Parameters in force' }, JSON.stringify(model.parameters, null, 1)))));
 }
 
-export const model = (page) => h('div', {}, h('h1', {}, 'The model of ', id(page.tenant)), page.live(() => load(page), (data) => draw(page, data), 20));
+export const model = (page) => h('div', {}, h('h1', {}, 'The model of ', id(page.tenant)), page.live(() => load(page), draw, 20),
+  page.live(async () => ({ isOwner: await mayManage(page.tenant, { signal: page.signal }) }), ({ isOwner }) => proof(page, isOwner), 0));

@@ -2,6 +2,7 @@
  * arm, the ring how little it knows. */
 import { h, id, to, field, place, say } from './dom.js';
 import { get, call, lines as linesOf, of } from './api.js';
+import { LINES } from './log.js';
 import { table, interval } from './table.js';
 import { layout } from './force.js';
 import { num, count, range, known } from './format.js';
@@ -25,6 +26,12 @@ async function someUser(page) {
   const users = [...new Set(last.map((line) => line.user))].slice(0, 8);
   const circles = await Promise.all(users.map((u) => get(`${of(page.tenant, 'graph', 'near')}?user=${encodeURIComponent(u)}&hops=1&limit=${LIMIT}`, { signal: page.signal })));
   return circles.sort((a, b) => b.users.length - a.users.length)[0]?.user ?? null;
+}
+
+/** The context of the newest decision or observation of the user among the newest lines; null: there is none. */
+async function contextOf(page, user) {
+  const list = await linesOf(`${of(page.tenant, 'events')}?type=decided,observed&limit=${LINES}`, { signal: page.signal });
+  return list.find((line) => line.user === user)?.context ?? null;
 }
 
 /** Mean and deviation of arms for all users of the picture, asked for once for each arm. */
@@ -143,7 +150,7 @@ function body(page, near, arms, context) {
     facts.replaceChildren(h('h2', {}, id(u.id)),
       h('p', {}, i === 0 ? 'Around this user. ' : `${u.hops} ${u.hops === 1 ? 'edge' : 'edges'} away. `, `Degree ${num(u.degree)}, kernel ${num(u.kernel)}.`),
       now ? h('p', {}, 'Expected of ', id(arms[arm]), ': ', h('strong', {}, num(now.mean[i])), ` ${range(now.lower[i], now.upper[i])}, sd ${num(now.sd[i])}.`) : '',
-      h('p', {}, to(['t', page.tenant, 'neighbours', u.id], 'Show around this one'), ' · ', to(['t', page.tenant, 'decision', 'now', u.id], 'What would be decided?')));
+      h('p', {}, to(['t', page.tenant, 'neighbours', u.id], 'Show around this one'), ' · ', to(['t', page.tenant, 'decision', 'now', u.id, ...(context ? [JSON.stringify(context)] : [])], 'What would be decided?')));
   };
   const seen = picture(near, tell, page.signal);
   const rows = () => near.users.map((u, i) => ({ ...u, mean: now?.mean[i] ?? null, sd: now?.sd[i] ?? null, lower: now?.lower[i] ?? null, upper: now?.upper[i] ?? null }));
@@ -208,23 +215,31 @@ async function arms(page) {
 
 export async function neighbours(page) {
   const user = page.rest[0] ?? (await someUser(page));
+  const dim = (await get(of(page.tenant), { signal: page.signal })).configuration.context_dim;
+  const own = dim > 0 && user !== null && !page.rest[2] ? await contextOf(page, user) : null;
+  const found = own ? own.join(', ') : '', text = page.rest[2] ? page.rest[2].slice(1, -1) : found;
   const hops = ['1', '2', '3', '4'].includes(page.rest[1]) ? page.rest[1] : '2';
   const go = (event) => {
     event.preventDefault();
     const form = event.currentTarget.elements;
-    if (form.user.value) location.hash = place(['t', page.tenant, 'neighbours', form.user.value, form.hops.value]);
+    /* A context that nobody has written is found anew, for another user is another one. */
+    const written = form.context?.value && form.context.value !== found ? [`[${form.context.value}]`] : [];
+    if (form.user.value) location.hash = place(['t', page.tenant, 'neighbours', form.user.value, form.hops.value, ...written]);
   };
   const form = h('form', { class: 'controls', onsubmit: go, id: 'around' }, field('User', { name: 'user', value: user ?? '' }),
-    field('Edges', { name: 'hops', chosen: hops }, [['1', 'up to 1'], ['2', 'up to 2'], ['3', 'up to 3'], ['4', 'up to 4']]), h('button', { type: 'submit' }, 'Show'));
+    field('Edges', { name: 'hops', chosen: hops }, [['1', 'up to 1'], ['2', 'up to 2'], ['3', 'up to 3'], ['4', 'up to 4']]),
+    dim > 0 ? field('Context, of all of them', { name: 'context', placeholder: '0.1, 0.7', value: text }) : null, h('button', { type: 'submit' }, 'Show'));
   const title = h('h1', {}, 'Neighbours in ', id(page.tenant));
   if (user === null) return h('div', {}, title, form, h('p', { class: 'none' }, 'No decisions yet: name a user.'));
+  if (dim > 0 && text === '')
+    return h('div', {}, title, form, h('p', { class: 'none', id: 'no-context' }, `What this model expects depends on a context of ${count(dim)} ${dim === 1 ? 'number' : 'numbers'}, and the newest lines of the log have none of `, id(user), ': write one.'));
   let shown;
   try {
     const near = await get(`${of(page.tenant, 'graph', 'near')}?user=${encodeURIComponent(user)}&hops=${hops}&limit=${LIMIT}`, { signal: page.signal });
-    shown = body(page, near, await arms(page), null);
+    shown = body(page, near, await arms(page), dim > 0 ? JSON.parse(`[${text}]`) : null);
   } catch (fault) {
     if (fault.name === 'AbortError' || fault.status === 401) throw fault;
-    shown = told(fault);
+    shown = fault instanceof SyntaxError ? h('p', { class: 'problem' }, 'The context is no list of numbers.') : told(fault);
   }
   return h('div', {}, title, form, shown);
 }

@@ -43,10 +43,7 @@ const courses = {}; /* by tenant; asked for once a minute */
 async function load(page) {
   const { signal } = page;
   const list = (await get('/tenants?stats=1', { signal })).tenants;
-  /* Those that are not in memory have none: a few are asked for, of a long list that would open the whole disk. */
-  await Promise.all(list.filter((t) => !t.stats && t.state === 'closed').slice(0, SPARKS).map(async (t) => {
-    t.stats = await unless([404, 429, 500, 503], undefined, get(of(t.name, 'stats'), { signal }));
-  }));
+  /* Closed tenants have no statistics, and stay closed: to ask for those would open the whole disk, a few at each look. */
   const busy = list.filter((t) => t.stats?.decisions > 0).slice(0, SPARKS);
   const from = Date.now() - 2 * DAYS;
   await Promise.all(busy.filter((t) => !(courses[t.name]?.until > Date.now())).map(async (t) => {
@@ -72,18 +69,20 @@ function alarms(t) {
   return all;
 }
 
-const isReady = (t) => t.state === 'open' || t.state === 'closed';
 const policy = (t) => t.stats?.routes.policy ?? {};
 const holdout = (t) => t.stats?.routes.holdout ?? {};
 
 function draw({ list, courses, pulse: beat }) {
   const decided = list.reduce((sum, t) => sum + (t.stats?.decisions ?? 0), 0);
-  const isEmpty = decided === 0 && list.every((t) => t.stats?.rewards === 0);
-  if (isEmpty) return h('div', {}, h('p', { class: 'lead' }, 'This server has decided nothing yet. Play a town, or take one of three recipes.'));
+  const closed = list.filter((t) => t.state === 'closed').length;
+  const isEmpty = decided === 0 && list.every((t) => t.state === 'closed' || t.stats?.rewards === 0);
+  const uncounted = closed === 1 ? '1 is closed and not counted (it opens when it is asked for)' : `${count(closed)} are closed and not counted (each opens when it is asked for)`;
+  if (isEmpty && closed === 0) return h('div', { 'data-empty': true }, h('p', { class: 'lead' }, 'This server has decided nothing yet. Play a town, or take one of three recipes.'));
   const at = span(list.flatMap((t) => [policy(t).lower, policy(t).upper, policy(t).mean_reward, holdout(t).lower, holdout(t).upper, holdout(t).mean_reward]));
   const warned = list.filter((t) => alarms(t).length > 0);
   const columns = [
-    { name: 'tenant', kind: 'id', value: (t) => t.name, cell: (t) => [to(['t', t.name, 'traffic'], id(t.name)), isReady(t) ? '' : h('span', { class: 'bad' }, ` ${t.state}`)] },
+    { name: 'tenant', kind: 'id', value: (t) => t.name, cell: (t) => to(['t', t.name, 'traffic'], id(t.name)) },
+    ...(list.some((t) => t.state !== 'open') ? [{ name: 'state', kind: 'word', value: (t) => t.state, cell: (t) => h('span', { class: t.state === 'open' || t.state === 'closed' ? null : 'bad' }, t.state) }] : []),
     { name: 'decisions', kind: 'count', value: (t) => t.stats?.decisions ?? t.decisions ?? null },
     { name: 'mean reward', kind: 'num', value: (t) => policy(t).mean_reward ?? null },
     interval('95 %', (t) => policy(t).lower ?? null, (t) => policy(t).upper ?? null),
@@ -99,8 +98,8 @@ function draw({ list, courses, pulse: beat }) {
     { name: 'last event', kind: 'time', value: (t) => t.stats?.last_event_at ?? null },
     { name: 'algorithm', value: (t) => t.algorithm ?? null },
   ];
-  return h('div', {},
-    h('p', { class: 'lead' }, h('strong', { 'data-of': 'decisions' }, count(decided)), ' decisions in ', h('strong', {}, count(list.length)), list.length === 1 ? ' tenant' : ' tenants',
+  return h('div', { 'data-empty': isEmpty },
+    isEmpty ? h('p', { class: 'lead' }, `The open tenants have decided nothing yet; ${uncounted}. Play a town, or take one of three recipes.`) : h('p', { class: 'lead' }, h('strong', { 'data-of': 'decisions' }, count(decided)), ' decisions in ', h('strong', {}, count(list.length)), list.length === 1 ? ' tenant' : ' tenants', closed ? `, of which ${uncounted}` : null,
       beat && known(beat.rate) ? [', now ', h('strong', {}, num(beat.rate)), ' requests a second'] : null,
       beat && known(beat.slowest) ? [', 99 % of decisions within ', h('strong', {}, Number.isFinite(beat.slowest) ? `${num(1000 * beat.slowest)} ms` : 'more than the last bucket')] : null, '.'),
     warned.length ? h('section', { class: 'problem' }, h('h2', {}, 'To look at'),
@@ -117,7 +116,7 @@ export function overview(page) {
   } }, h('summary', {}, 'Play a town; three recipes'));
   return h('div', {}, h('h1', {}, 'Tenants'), page.live(() => load(page), (data) => {
     const shown = draw(data);
-    if (shown.querySelector('#tenants') === null) below.open = true;
+    if (shown.dataset.empty !== undefined && !below.dataset.asked) below.open = true;
     return shown;
   }, 5), below);
 }

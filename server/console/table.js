@@ -6,7 +6,7 @@ import { num, count, percent, range, time } from './format.js';
  * @typedef {object} Column
  * @property {string} name
  * @property {function(object): any} value what the cell is about, as CSV has it
- * @property {'id'|'num'|'count'|'percent'|'time'|'text'} [kind] how it is shown; text by default
+ * @property {'id'|'num'|'count'|'percent'|'time'|'word'|'text'} [kind] how it is shown; text by default, a word is text on one line
  * @property {function(object): Node|string} [cell] shown instead
  * @property {Node} [head] beside the name
  */
@@ -22,7 +22,7 @@ function cell(column, row) {
     : column.kind === 'id' ? id(value ?? '–')
     : SHOWN[column.kind] ? SHOWN[column.kind](value) : value ?? '–';
   const isNumber = ['num', 'count', 'percent', 'interval'].includes(column.kind);
-  return h('td', { class: isNumber ? 'number' : column.kind === 'plot' ? 'picture' : column.kind === 'time' ? 'time' : null }, shown);
+  return h('td', { class: isNumber ? 'number' : column.kind === 'plot' ? 'picture' : column.kind === 'time' || column.kind === 'word' ? column.kind : null }, shown);
 }
 
 /** Text that a spreadsheet would take for a formula is marked as text. */

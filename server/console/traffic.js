@@ -28,7 +28,8 @@ async function bySeries(page, choice, length) {
 /** The same from the lines of the newest decisions, in thirty parts. */
 async function byDecision(page, choice, aggregation) {
   const list = await linesOf(`${of(page.tenant, 'events')}?type=decided,rewarded,expired,configured&limit=${LINES}`, { signal: page.signal });
-  const each = decisionsOf(list, aggregation), wide = Math.max(1, Math.ceil(each.length / 30));
+  const [older] = list.length ? await linesOf(`${of(page.tenant, 'events')}?type=configured&before=${list.at(-1).seq}&limit=1`, { signal: page.signal }) : [];
+  const each = decisionsOf(list, aggregation, older?.version), wide = Math.max(1, Math.ceil(each.length / 30));
   const rows = (key) => {
     const found = new Map();
     each.forEach((d, i) => {
@@ -168,7 +169,7 @@ function proved(experiment) {
     table({ id: 'proved', name: 'experiment', caption: `Arms of the experiment; ${count(e.decisions.counted)} decisions counted, ${count(e.decisions.waiting)} wait for their reward`, rows, columns: [
       { name: 'arm', kind: 'id', value: (r) => r.arm },
       { name: 'probably best', kind: 'percent', value: (r) => r.p_best, cell: (r) => h('span', { class: 'with-bar' }, bar(r.p_best), percent(r.p_best)) },
-      { name: 'verdict', value: (r) => (r.difference ? VERDICTS[r.difference.verdict] : 'baseline') },
+      { name: 'verdict', kind: 'word', value: (r) => (r.difference ? VERDICTS[r.difference.verdict] : 'baseline') },
       { name: 'difference', kind: 'num', value: (r) => r.difference?.estimate ?? null },
       interval('holds always', (r) => r.difference?.low ?? null, (r) => r.difference?.high ?? null),
       { name: '', kind: 'plot', head: axis(scale), value: () => null, cell: (r) => (r.difference ? whisker(scale, r.difference.estimate, r.difference.low, r.difference.high, 'c0', 0) : '–') },

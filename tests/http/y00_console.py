@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import threading
 import time
 import urllib.parse
 
@@ -271,6 +272,27 @@ def test_the_overview_shows_what_the_statistics_say(seeded, page):
     assert page.text("[data-of=decisions]") == count(sum(t["stats"]["decisions"] for t in listed.values()))
 
 
+@needs_chromium
+def test_a_look_at_all_tenants_opens_none(boot, page):
+    server = boot()
+    client = Client(server)
+    for tenant in ("asleep", "awake"):
+        seed_town(client, tenant, rounds=8)
+    assert server.terminate() == 0
+    server.start()
+    client.stats("awake")
+    show(page, server)
+    page.wait("document.getElementById('tenants')")
+    time.sleep(6)  # a second look
+    assert page.run("performance.getEntriesByType('resource').filter(e => e.name.includes('/tenants?stats=1')).length") >= 2
+    assert {t["name"]: t["state"] for t in client.call("GET", "/tenants").json["tenants"] if t["name"] in ("asleep", "awake")} == {"asleep": "closed", "awake": "open"}
+    rows = {r["tenant"]: r for r in page.cells("tenants")}
+    asleep, awake = rows["asleep"], rows["awake"]
+    assert (asleep["state"], awake["state"], awake["decisions"]) == ("closed", "open", "8") and {asleep[c] for c in ("decisions", "mean reward", "95 %", "waiting", "last event")} == {"–"}
+    assert page.text("[data-of=decisions]") == "8" and "not counted" in page.text(".lead")
+    page.picture(PICTURES / "overview-closed.png")
+
+
 def wilson(mean, n):
     """The interval of a share, from its own equation: |mean - p| = z sqrt(p (1 - p) / n)."""
     z = 1.959963984540054
@@ -300,6 +322,7 @@ def test_rewards_are_those_of_the_statistics_the_series_and_the_experiment(seede
         "holds always ": lambda a: span(a["policy"]["low"], a["policy"]["high"]), "loss if chosen": lambda a: num(a["expected_loss"]),
         "difference": lambda a: num(against.get(a["arm"], {}).get("estimate")), "lift": lambda a: percent(against.get(a["arm"], {}).get("lift")),
         "holds always": lambda a: span(against[a["arm"]]["low"], against[a["arm"]]["high"]) if a["arm"] in against else "–"})
+    assert page.run("(() => { const s = document.getElementById('proved').closest('.scroll'); return s.scrollWidth <= s.clientWidth; })()")
     for difference in told["differences"]:
         assert f"{difference['arm']} against red: {difference['sentence']}" in page.text("#sentences")
     assert page.run("document.querySelectorAll('svg .mark').length") == 4  # two versions, in two pictures
@@ -356,6 +379,80 @@ def test_a_decision_of_now_and_one_of_the_log(seeded, page):
 
 
 @needs_chromium
+def test_a_version_from_before_the_first_line_is_known(seeded, page):
+    show(page, seeded.server, "t", "town", "traffic")
+    assert page.run("""import('./log.js').then(({ decisionsOf }) => decisionsOf([{ type: 'decided', decision: 'c', arm: 'a' }, { type: 'configured', version: 8 }, { type: 'decided', decision: 'b', arm: 'a' }], 'last', 7)
+        .map(d => d.version))""") == [7, 8]
+
+
+def told_of(page, server, tenant, decision):
+    show(page, server, "t", tenant, "decision", "id", decision)
+    return re.sub(r" after [0-9.]+ (ms|s|min)", "", page.wait("document.getElementById('outcome')?.innerText"))
+
+
+@needs_chromium
+def test_the_story_of_a_decision_words_each_line_by_its_kind(server, page):
+    """Rewards, values of metrics, what comes late, and what a sum comes to."""
+    client = Client(server)
+    client.put_tenant("values", algorithm="ucb", default_reward=None, metrics=[{"name": "clicked", "role": "objective"}, {"name": "revenue", "aggregation": "sum", "range": [0, 100]}])
+    tell = lambda tenant, decision, reward, **more: client.call("POST", "/reward", {"decision": decision, "reward": reward, **more}, tenant=tenant)  # noqa: E731
+    client.select("ann", candidates=["a", "b"], decision="v", tenant="values")
+    tell("values", "v", 12.5, metric="revenue")
+    assert told_of(page, server, "values", "v").strip() == "It waits for its reward. Measured revenue = 12.5."
+    tell("values", "v", 2.5, metric="revenue")
+    tell("values", "v", 1)
+    assert told_of(page, server, "values", "v").strip() == "Measured revenue = 12.5. Measured revenue = 2.5 (15 in all). Reward 1."
+
+    client.put_tenant("sums", algorithm="ucb", default_reward=None, aggregation="sum", metrics=[
+        {"name": "clicked", "role": "objective", "aggregation": "last"}, {"name": "sale", "role": "objective", "weight": 0.25, "aggregation": "sum", "range": [0, 100]}])
+    client.select("ann", candidates=["a", "b"], decision="s", tenant="sums")
+    tell("sums", "s", 1, metric="clicked")
+    tell("sums", "s", 8, metric="sale")
+    lines = client.call("GET", "/tenants/sums/decisions/s").json["rewards"]
+    assert [(r["metric"], r["value"], r["reward"]) for r in lines] == [("clicked", 1, 1), ("sale", 8, 2)]
+    assert told_of(page, server, "sums", "s").strip() == "clicked = 1, which changed the reward by 1. sale = 8, which changed the reward by 2. Its reward adds up to 3."
+
+    client.put_tenant("tardy", algorithm="ucb", reward_window_s=1, default_reward=None)
+    client.select("ann", candidates=["a", "b"], decision="l", tenant="tardy")
+    deadline = time.monotonic() + 20
+    while client.call("GET", "/tenants/tardy/decisions/l").json["state"] != "expired":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    client.call("POST", "/reward", {"decision": "l", "reward": 1}, tenant="tardy", expect=(200, 409, 410))
+    assert told_of(page, server, "tardy", "l").strip() == "Its window has closed without a reward. Reward 1 (late: not learned)."
+    page.picture(PICTURES / "decision-late.png")
+    show(page, server, "t", "sums", "decision", "id", "s")
+    page.wait("document.getElementById('outcome')")
+    page.picture(PICTURES / "decision-told.png")
+
+
+@needs_chromium
+def test_decisions_are_seen_while_more_come_without_a_pause(server, page):
+    """A line every 20 ms: each look at the stream finds some, so a look that waits for silence would never come."""
+    client, busy = Client(server), threading.Event()
+    seed_town(client, "flood", rounds=5)
+    show(page, server, "t", "flood", "decision")
+    time.sleep(0.5)
+
+    def decide():
+        own, k = Client(server), 0
+        while not busy.is_set():
+            own.select("p0", decision=f"flood-more-{k}", tenant="flood")
+            k += 1
+            time.sleep(0.02)
+    flood = threading.Thread(target=decide)
+    flood.start()
+    try:
+        for _ in range(3):  # three looks within less than the clock's ten seconds
+            newest = page.text("#newest tbody td")
+            page.wait(f"document.querySelector('#newest tbody td').innerText !== {json.dumps(newest)}", 3)
+        assert page.text("#newest tbody td").startswith("flood-more-")
+    finally:
+        busy.set()
+        flood.join()
+
+
+@needs_chromium
 def test_decisions_are_seen_as_they_come(server, page):
     """By the stream of events: the clock alone would ask again after ten seconds."""
     client = Client(server)
@@ -379,6 +476,22 @@ def test_the_model_says_what_it_has_learned(seeded, page):
     assert size == {"rewards learned": count(model["events"]), "points that the model holds": count(len(model["dictionary"])), "effective dimension": num(model["effective_dimension"])}
     page.run("document.getElementById('verify').click()")
     page.wait("document.querySelector('#verified .good')")
+    assert "equals a fresh fold" in page.text("#verified")
+
+
+@needs_chromium
+def test_the_answer_of_a_fold_stays_when_the_model_moves_on(server, page):
+    page.send("Page.addScriptToEvaluateOnNewDocument", {"source": "const later = window.setTimeout.bind(window); window.setTimeout = (f, ms) => later(f, ms / 20);"})  # the clock, a second for twenty
+    client = Client(server)
+    seed_town(client, "moves", rounds=8)
+    show(page, server, "t", "moves", "model")
+    page.wait("document.getElementById('verify')")
+    page.run("document.getElementById('verify').click()")
+    page.wait("document.querySelector('#verified .good') && !document.getElementById('verify').disabled")
+    client.select("p1", decision="moves-on", tenant="moves")
+    client.reward("moves-on", 1, tenant="moves")
+    digest = client.digest("moves")
+    page.wait(f"document.getElementById('digest').innerText === {json.dumps(digest)}")
     assert "equals a fresh fold" in page.text("#verified")
 
 
@@ -476,7 +589,14 @@ def test_policies_are_evaluated_watched_and_forgotten(seeded, page):
     for p in told["result"]["policies"]:
         assert (weights[p["name"]]["mean weight"], weights[p["name"]]["worth decisions"]) == (num(p["weights"]["mean"]), num(p["ess"]))
     page.picture(PICTURES / "evaluated.png")
+    asked = page.run("performance.getEntriesByType('resource').filter(e => e.name.includes('/evaluations/')).length")
+    time.sleep(2.5)  # it has ended: nobody asks for it again
+    assert page.run("performance.getEntriesByType('resource').filter(e => e.name.includes('/evaluations/')).length") == asked > 0
     page.run("document.getElementById('drop').click()")
+    page.wait("document.querySelector('dialog')")
+    assert seeded.call("GET", f"/tenants/page/evaluations/{name}").json["state"] == "done"
+    page.type("page")
+    page.press("Enter")
     page.wait("location.hash === '#/t/page/evaluation' && document.getElementById('kept')")
     assert seeded.call("GET", "/tenants/page/evaluations").json["evaluations"] == []
 
@@ -674,6 +794,34 @@ def test_the_neighbourhood_is_what_graph_and_posterior_say(seeded, page):
         rows = assert_shows(page, "near", want, {"user": lambda u: u["id"], "edges away": lambda u: count(u["hops"]), "degree": lambda u: num(u["degree"]), "kernel": lambda u: num(u["kernel"]),
                                                  "mean": lambda u: num(u["mean"]), "sd": lambda u: num(u["sd"]), "bounds": lambda u: span(u["lower"], u["upper"])})
         assert set(rows) == set(users)
+
+
+@needs_chromium
+def test_a_neighbourhood_under_contexts_begins_with_the_newest_of_its_user(server, page):
+    client = Client(server)
+    client.put_tenant("weather", algorithm="laplaced-kors", context_dim=2)
+    client.put_graph("weather", [("ann", "bob", 1), ("bob", "cy", 1)])
+    client.put_arms("weather", [{"id": "tea"}, {"id": "rum"}])
+    for k, context in enumerate(([0.5, -1], [0.25, 2])):
+        client.select("ann", decision=f"w{k}", context=context, tenant="weather")
+        client.reward(f"w{k}", k, tenant="weather")
+    users = ["ann", "bob", "cy"]
+
+    def assert_expects(context):
+        page.wait("document.getElementById('ramp')")
+        page.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+        arm = page.text("#arm bdi")
+        told = client.call("POST", "/tenants/weather/posterior", {"users": users, "arms": [arm], "context": context}).json
+        assert_shows(page, "near", {u: i for i, u in enumerate(users)}, {"user": lambda i: users[i], "mean": lambda i: num(told["mean"][i][0]), "sd": lambda i: num(told["sd"][i][0])})
+    show(page, server, "t", "weather", "neighbours", "ann")
+    assert page.run("document.getElementById('around').elements.context.value") == "0.25, 2"
+    assert_expects([0.25, 2])
+    page.picture(PICTURES / "neighbours-context.png")
+    page.run("(() => { const f = document.getElementById('around'); f.elements.context.value = '1, 1'; f.id = 'before'; f.requestSubmit(); })()")
+    page.wait("decodeURIComponent(location.hash).endsWith('/ann/2/[1, 1]') && document.getElementById('around')?.elements.context.value === '1, 1'")
+    assert_expects([1, 1])
+    show(page, server, "t", "weather", "neighbours", "cy")
+    assert "2 numbers" in page.wait("document.getElementById('no-context')?.innerText") and not page.run("document.querySelector('.problem')")
 
 
 @needs_chromium
