@@ -150,7 +150,7 @@ def test_keys_that_lack_or_have_the_role(boot, tmp_path):
 # ---- retries, at a server that answers what a test wants
 
 class Scripted:
-    """Answers one request after another as the script says: bytes to send; None to close the connection without an answer; a number of seconds to be silent."""
+    """Answers one request after another as the script says: bytes to send; bytes in a tuple to send, and to close the connection; None to close it without an answer; a number of seconds to be silent."""
 
     def __init__(self, *script):
         self.script, self.requests, self.times = list(script), [], []
@@ -184,7 +184,10 @@ class Scripted:
                     return
                 if step is None:
                     return
-                connection.sendall(step)
+                is_cut = isinstance(step, tuple)
+                connection.sendall(step[0] if is_cut else step)
+                if is_cut:
+                    return
 
     def close(self):
         self.listener.close()
@@ -193,6 +196,11 @@ class Scripted:
 def answer(status, body=b"{}", *headers):
     lines = [f"HTTP/1.1 {status} Words", f"Content-Length: {len(body)}", *headers]
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+def cut(whole, n):
+    """An answer whose last `n` bytes never come."""
+    return (whole[:-n],)
 
 
 DECIDED = answer(200, json.dumps({"decision": "d", "arm": "a", "propensity": 1, "ranking": [], "model": {}}).encode())
@@ -220,6 +228,53 @@ def test_a_decision_is_asked_for_again_under_the_same_id(scripted, step):
         assert client.select("u")["arm"] == "a"
     assert len(server.requests) == 3 and len(set(server.requests)) == 1
     assert re.fullmatch("[0-9a-f]{32}", json.loads(server.requests[0][1])["decision"])
+
+
+@pytest.mark.parametrize("step", [cut(DECIDED, 1), cut(DECIDED, 30), (b"HTTP/1.1 200 OK\r\n\r\n{\"decision\": ",), answer(200, b"<html>"), answer(200, b"\xff{}")],
+                         ids=["one byte lacks", "many lack", "cut without a length", "a proxy's page", "no UTF-8"])
+def test_an_answer_that_is_cut_or_no_json_is_asked_for_again(scripted, step):
+    server = scripted(step, step, DECIDED)
+    with laplaced.Client(server.url, retry=QUICK) as client:
+        assert client.select("u")["arm"] == "a"
+    assert len(server.requests) == 3 and len(set(server.requests)) == 1
+
+
+@pytest.mark.parametrize("step", [cut(answer(200, b'{"edges": 12}'), 1), answer(200, b"<html>")], ids=["cut", "a proxy's page"])
+def test_an_answer_that_is_cut_or_no_json_is_a_failure_where_nothing_may_be_repeated(scripted, step):
+    server = scripted(step, answer(200))
+    with laplaced.Client(server.url, retry=QUICK) as client, pytest.raises(laplaced.ConnectionFailed):
+        client.call("POST", "/tenants/t/edges", {}, may_repeat=False)
+    assert len(server.requests) == 1
+
+
+def test_a_connection_whose_answer_was_cut_is_not_used_again(scripted):
+    text = answer(200, b"12345")
+    server = scripted(cut(text, 1), text)
+    with laplaced.Client(server.url, retry=laplaced.Retry(attempts=1)) as client:
+        with pytest.raises(laplaced.ConnectionFailed):
+            client.call("GET", "/a", parse=False)
+        assert client.call("GET", "/b", parse=False) == b"12345"
+
+
+def test_pages_of_the_log_that_are_cut_are_asked_for_again(scripted):
+    whole = b'{"seq": 1}\n{"seq": 2}\n'
+    server = scripted((b"HTTP/1.1 200 OK\r\n\r\n" + whole[:-4],), answer(200, whole), answer(200, b""))
+    with laplaced.Client(server.url, retry=QUICK) as client:
+        assert [event["seq"] for event in client.events("t")] == [1, 2]
+
+    async def page():
+        async with laplaced.AsyncClient(again.url, retry=QUICK) as client:
+            return [event["seq"] async for event in client.events("t")]
+    again = scripted((b"HTTP/1.1 200 OK\r\n\r\n" + whole[:-4],), answer(200, whole), answer(200, b""))
+    assert asyncio.run(page()) == [1, 2]
+
+
+@pytest.mark.parametrize("document", [{"errors": None, "more_errors": None}, {"errors": 7, "more_errors": "many"}, {"errors": ["x"]}])
+def test_a_problem_of_a_proxy_may_have_any_members(scripted, document):
+    server = scripted(answer(400, json.dumps(document).encode()))
+    with laplaced.Client(server.url) as client, pytest.raises(laplaced.BadRequest) as refused:
+        client.select("u")
+    assert refused.value.faults == [] and refused.value.more_faults == 0
 
 
 def test_two_calls_have_two_ids(scripted):
@@ -364,6 +419,21 @@ def test_a_full_line_of_rewards_holds_up_who_adds(scripted):
 def test_rewards_that_are_no_json_are_told_to_who_adds_them(client):
     with client.rewards() as rewards, pytest.raises(ValueError):
         rewards.add("d", math.inf)
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"7", b'["x", "y"]', b'[{"status": []}, {"applied": true}]', b"[" * 100000, b"<html>"])
+def test_no_answer_ends_the_thread_of_rewards(scripted, body):
+    server = scripted(answer(200, body), answer(200, b'[{"applied": true}]'))
+    with laplaced.Client(server.url, retry=laplaced.Retry(attempts=1)) as client:
+        rewards = client.rewards(most=2)
+        bad = [rewards.add(f"d{i}", 1) for i in range(2)]
+        faults = [future.exception(timeout=5) for future in bad]
+        assert all(isinstance(fault, laplaced.LaplacedError) for fault in faults), faults
+        assert rewards.add("d", 1).result(timeout=5) == {"applied": True}
+        ending = threading.Thread(target=rewards.close, daemon=True)
+        ending.start()
+        ending.join(5)
+        assert not ending.is_alive()
 
 
 def test_rewards_are_given_up_at_their_deadline(scripted):

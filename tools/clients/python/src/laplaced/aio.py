@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, AsyncIterator, Callable, Iterable, List, Mapping, Optional, Sequence, Type, TypeVar, Union
 
-from .client import REWARDS_AT_MOST, Client, lines, path_of
+from .client import REWARDS_AT_MOST, Client
 from .errors import Problem
 from .retry import Retry
 from .rewards import Rewards
@@ -123,7 +123,7 @@ class AsyncClient:
 
     async def events(self, tenant: str, *, after: int = 0, page: int = 10000, timeout_s: Optional[float] = None) -> AsyncIterator[Object]:
         while True:
-            found = lines(await self.call("GET", path_of(tenant, "events"), query={"after": after, "limit": page}, parse=False, timeout_s=timeout_s))
+            found = await self._run(self._client._page, tenant, after, page, timeout_s)
             if not found:
                 return
             for event in found:

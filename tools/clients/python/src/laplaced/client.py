@@ -7,13 +7,13 @@ import ssl
 import time
 import uuid
 from types import TracebackType
-from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Type, Union, cast
+from typing import Any, Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Type, Union, cast
 from urllib.parse import quote, urlencode
 
 from .errors import ConnectionFailed, LaplacedError, Problem, problem_of, problem_of_answer
 from .retry import NOTHING_DONE, PERHAPS_DONE, Retry, parse_retry_after
 from .rewards import Rewards
-from .transport import FAILURES, Answer, NotSent, Transport
+from .transport import FAILURES, NotSent, Transport
 from .types import Activation, Attributes, Candidate, CatalogueSize, Configuration, Context, Decision, Edge, GraphSize, Object, Observed, RewardResult
 
 NDJSON = "application/x-ndjson"
@@ -36,6 +36,35 @@ def path_of(tenant: str, *parts: str) -> str:
 
 def lines(text: bytes) -> List[Object]:
     return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def document(text: bytes) -> Any:
+    return json.loads(text) if text else None
+
+
+def untouched(text: bytes) -> bytes:
+    return text
+
+
+class Asked(NamedTuple):
+    """One request, as it is sent however often."""
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    data: Optional[bytes]
+    read: Callable[[bytes], Any]  # makes the result of the answer's body; a ValueError says that the body is none
+    may_repeat: bool
+    try_s: float
+
+
+class Result(NamedTuple):
+    value: Any
+
+
+def failed(asked: Asked, cause: Exception) -> ConnectionFailed:
+    fault = ConnectionFailed(f"{asked.method} {asked.target}: {cause or type(cause).__name__}")
+    fault.__cause__ = cause
+    return fault
 
 
 class Client:
@@ -88,6 +117,8 @@ class Client:
             raise ValueError(f"1 to {REWARDS_AT_MOST} rewards at a time, not {len(rewards)}")
         body = [{**reward, "id": reward.get("id") or new_id()} for reward in rewards]
         results = self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s)
+        if not isinstance(results, list) or len(results) != len(body) or not all(isinstance(result, dict) for result in results):
+            raise ConnectionFailed(f"POST /reward: the answer is not one of {len(body)} results")
         return [problem_of(result["status"], result) if "status" in result else cast(RewardResult, result) for result in results]
 
     def rewards(self, *, tenant: Optional[str] = None, most: int = 500, wait_s: float = 0.1, waiting_most: int = 10000, timeout_s: float = 60.0) -> Rewards:
@@ -159,18 +190,21 @@ class Client:
     def events(self, tenant: str, *, after: int = 0, page: int = 10000, timeout_s: Optional[float] = None) -> Iterator[Object]:
         """The log's events behind `after`, in their order, to the end that it has by then."""
         while True:
-            text = self.call("GET", path_of(tenant, "events"), query={"after": after, "limit": page}, parse=False, timeout_s=timeout_s)
-            found = lines(text)
+            found = self._page(tenant, after, page, timeout_s)
             if not found:
                 return
             yield from found
             after = int(found[-1]["seq"])
 
+    def _page(self, tenant: str, after: int, page: int, timeout_s: Optional[float]) -> List[Object]:
+        query = {"after": after, "limit": page}
+        return cast(List[Object], self._ask("GET", path_of(tenant, "events"), lines, query=query, timeout_s=timeout_s))
+
     def replay(self, tenant: str, configuration: Configuration, events: Optional[Iterable[Mapping[str, Any]]] = None, *, timeout_s: float = 600.0) -> Object:
         """What another configuration would have learned and earned on a log: the tenant's own, or `events`."""
         first = {"type": "replay", "configuration": configuration, "log": "own" if events is None else "body"}
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in [first, *(events or [])])
-        answer = lines(self.call("POST", path_of(tenant, "replay"), raw=text.encode(), kind=NDJSON, parse=False, timeout_s=timeout_s, try_s=timeout_s))
+        answer = self._ask("POST", path_of(tenant, "replay"), lines, raw=text.encode(), kind=NDJSON, timeout_s=timeout_s, try_s=timeout_s)
         last: Object = answer[-1] if answer else {}
         if last.get("type") == "failed":
             raise problem_of(last["problem"]["status"], last["problem"])
@@ -185,34 +219,39 @@ class Client:
         """The answer's body. `may_repeat`: whether the request may be sent again when it is not known what became of it; a refusal by 429 or 503 has changed
         nothing, so after those any request is sent again."""
         data = raw if raw is not None or body is None else json.dumps(body, allow_nan=False).encode()
-        headers = self._headers(data, kind, tenant or self._tenant)
+        return self._ask(method, path, document if parse else untouched, raw=data, kind=kind, query=query, tenant=tenant, may_repeat=may_repeat, timeout_s=timeout_s, try_s=try_s)
+
+    def _ask(self, method: str, path: str, read: Callable[[bytes], Any], *, raw: Optional[bytes] = None, kind: Optional[str] = None,
+             query: Optional[Mapping[str, Any]] = None, tenant: Optional[str] = None, may_repeat: bool = True, timeout_s: Optional[float] = None,
+             try_s: Optional[float] = None) -> Any:
         target = path + ("?" + urlencode(query) if query else "")
+        asked = Asked(method, target, self._headers(raw, kind, tenant or self._tenant), raw, read, may_repeat, try_s or self._try_s)
         end = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         n_failed = 0
         while True:
-            fault, again, retry_after = self._attempt(method, target, headers, data, end, try_s or self._try_s, may_repeat)
-            if isinstance(fault, Answer):
-                return (json.loads(fault.body) if fault.body else None) if parse else fault.body
+            fault, again, retry_after = self._attempt(asked, end)
+            if isinstance(fault, Result):
+                return fault.value
             n_failed += 1
             wait = self._retry.wait(n_failed, retry_after)
             if not again or n_failed == self._retry.attempts or time.monotonic() + wait >= end:
                 raise fault
             time.sleep(wait)
 
-    def _attempt(self, method: str, target: str, headers: Mapping[str, str], data: Optional[bytes], end: float, try_s: float,
-                 may_repeat: bool) -> tuple[Union[Answer, LaplacedError], bool, Optional[float]]:
-        """(the answer or what went wrong, whether to try again, when at the earliest)"""
+    def _attempt(self, asked: Asked, end: float) -> tuple[Union[Result, LaplacedError], bool, Optional[float]]:
+        """(the result or what went wrong, whether to try again, when at the earliest)"""
         try:
-            answer = self._transport.send(method, target, headers, data, min(end, time.monotonic() + try_s), may_repeat)
+            answer = self._transport.send(asked.method, asked.target, asked.headers, asked.data, min(end, time.monotonic() + asked.try_s), asked.may_repeat)
         except (NotSent, *FAILURES) as fault:
-            failed = ConnectionFailed(f"{method} {target}: {fault or type(fault).__name__}")
-            failed.__cause__ = fault
-            return failed, may_repeat or isinstance(fault, NotSent), None
+            return failed(asked, fault), asked.may_repeat or isinstance(fault, NotSent), None
         if answer.status < 400:
-            return answer, False, None
+            try:
+                return Result(asked.read(answer.body)), False, None
+            except ValueError as fault:  # cut off where nothing tells the length, or a proxy's page
+                return failed(asked, fault), asked.may_repeat, None
         retry_after = parse_retry_after(answer.headers.get("retry-after"))
         problem = problem_of_answer(answer.status, answer.body, retry_after, answer.headers.get("laplaced-request", ""))
-        return problem, answer.status in NOTHING_DONE or may_repeat and answer.status in PERHAPS_DONE, retry_after
+        return problem, answer.status in NOTHING_DONE or asked.may_repeat and answer.status in PERHAPS_DONE, retry_after
 
     def _headers(self, data: Optional[bytes], kind: Optional[str], tenant: Optional[str]) -> Mapping[str, str]:
         headers = {"User-Agent": "laplaced-python", "Accept": "*/*"}

@@ -139,6 +139,10 @@ class Rewards:
             return self._refused(batch, problem)
         except LaplacedError as fault:
             results = [fault] * len(batch)
+        except Exception as fault:  # whatever it is, nobody is to wait for ever
+            lost = LaplacedError(f"{type(fault).__name__}: {fault}")
+            lost.__cause__ = fault
+            results = [lost] * len(batch)
         again = [item for item, result in zip(batch, results) if not settle(item, result)]
         return again, None
 
@@ -146,7 +150,7 @@ class Rewards:
         """A batch that was refused whole. Rewards that the problem names are at fault; of a batch that is too large, or whose faults have no place, halves are tried."""
         if problem.status in NOTHING_DONE:
             return self._unless_late(batch, problem), problem.retry_after
-        named = {int(pointer.split("/")[1]) for pointer in problem.pointers if pointer.startswith("/") and pointer.split("/")[1].isdigit()}
+        named = {int(pointer.split("/")[1]) for pointer in problem.pointers if pointer.startswith("/") and pointer.split("/")[1].isdecimal()}
         bad = {i for i in named if i < len(batch)}
         if problem.status in (400, 422) and bad:
             for i in bad:
