@@ -443,6 +443,32 @@ def test_rewards_are_given_up_at_their_deadline(scripted):
         assert isinstance(fault, (laplaced.NotReady, laplaced.ConnectionFailed)), fault
 
 
+def test_rewards_do_not_wait_for_a_retry_after_beyond_their_deadline(scripted):
+    server = scripted(answer(503, BUSY, "Retry-After: 25"), answer(200, b'[{"applied": true}]'))
+    began = time.monotonic()
+    with laplaced.Client(server.url, retry=QUICK) as client, client.rewards(timeout_s=3, wait_s=0.01) as rewards:
+        assert isinstance(rewards.add("d", 1).exception(timeout=2), laplaced.NotReady)
+        rewards.flush()
+        assert isinstance(rewards.add("e", 1).exception(timeout=1), laplaced.NotReady)  # of one that is added meanwhile, too
+    assert time.monotonic() - began < 2 and len(server.requests) == 1  # close has not waited, and nobody has asked again
+
+
+def test_only_those_rewards_are_given_up_whose_deadline_comes_before_the_end_of_a_retry_after(scripted):
+    """The first one has waited for half of its time when the server asks for more than is left of it."""
+    server = scripted(answer(503, BUSY, "Retry-After: 2"), answer(503, BUSY, "Retry-After: 2"), answer(200, b'[{"applied": true}]'))
+    began = time.monotonic()
+    with laplaced.Client(server.url, retry=laplaced.Retry(attempts=1, first_s=0.01)) as client, client.rewards(timeout_s=3.8, wait_s=0.01) as rewards:
+        first = rewards.add("d", 1)
+        while not server.times:
+            time.sleep(0.01)
+        time.sleep(1)
+        second = rewards.add("e", 1)
+        assert isinstance(first.exception(timeout=5), laplaced.NotReady) and time.monotonic() - began < 3
+        assert second.result(timeout=5) == {"applied": True}
+    assert [len(json.loads(body)) for _, body in server.requests] == [1, 2, 1]
+    assert all(b - a >= 2 for a, b in zip(server.times, server.times[1:]))
+
+
 # ---- kill -9 in the middle
 
 def free_port():

@@ -254,6 +254,32 @@ test("rewards are given up at their deadline", () => withScript(Array<Step>(200)
     assert.ok(fault instanceof NotReady || fault instanceof ConnectionFailed, String(fault)); // the deadline may fall between an answer and the next try, or into one
 }));
 
+test("rewards do not wait for a Retry-After beyond their deadline", () => withScript([answer(503, busy, "Retry-After: 25"), answer(200, [{ applied: true }])], async (to, server) => {
+    const began = performance.now();
+    const rewards = new Client(to, { retry: quick }).rewards({ timeoutMs: 3000, waitMs: 10 });
+    const first = rewards.add({ decision: "d", reward: 1 });
+    await rewards.flush();
+    const told = await caught(first);
+    assert.ok(told instanceof NotReady && told.retryAfter === 25, String(told));
+    assert.ok((await caught(rewards.add({ decision: "e", reward: 1 }))) instanceof NotReady); // of one that is added meanwhile, too
+    assert.ok(performance.now() - began < 2000 && rewards.size === 0);
+    assert.equal(server.requests.length, 1);
+}));
+
+test("rewards that have the time wait as long as Retry-After says, and others do not", () => withScript(
+    [answer(503, busy, "Retry-After: 2"), answer(503, busy, "Retry-After: 2"), answer(200, [{ applied: true }])], async (to, server) => {
+        const began = performance.now();
+        const rewards = new Client(to, { retry: { firstMs: 10, attempts: 1 } }).rewards({ timeoutMs: 3800, waitMs: 10 });
+        const first = rewards.add({ decision: "d", reward: 1 });
+        while (server.times.length === 0) await sleep(10);
+        await sleep(1000);
+        const second = rewards.add({ decision: "e", reward: 1 });
+        assert.ok((await caught(first)) instanceof NotReady && performance.now() - began < 3000);
+        assert.deepEqual(await second, { applied: true });
+        assert.deepEqual(server.requests.map((body) => (JSON.parse(body) as unknown[]).length), [1, 2, 1]);
+        assert.ok(server.times[1]! - server.times[0]! >= 1990 && server.times[2]! - server.times[1]! >= 1990, server.times.join());
+    }));
+
 // ---- kill -9 in the middle
 
 function start(data: string, listen: string): Promise<[ChildProcess, string]> {
