@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import zipfile
+from typing import NamedTuple
 
 import pytest
 
@@ -149,6 +150,12 @@ def test_keys_that_lack_or_have_the_role(boot, tmp_path):
 
 # ---- retries, at a server that answers what a test wants
 
+class Late(NamedTuple):
+    """An answer after so many seconds."""
+    seconds: float
+    text: bytes
+
+
 class Scripted:
     """Answers one request after another as the script says: bytes to send; bytes in a tuple to send, and to close the connection; None to close it without an answer; a number of seconds to be silent."""
 
@@ -184,6 +191,9 @@ class Scripted:
                     return
                 if step is None:
                     return
+                if isinstance(step, Late):
+                    time.sleep(step.seconds)
+                    step = step.text
                 is_cut = isinstance(step, tuple)
                 connection.sendall(step[0] if is_cut else step)
                 if is_cut:
@@ -320,6 +330,46 @@ def test_what_may_be_done_once_is_not_sent_twice(scripted):
         assert len(server.requests) == 1
         client.delete_tenant("t")  # 503 says that nothing was done
     assert len(server.requests) == 3
+
+
+def test_a_post_of_ones_own_is_sent_twice_only_when_the_caller_says_so(scripted):
+    server = scripted(None, None, answer(200), None, answer(200), answer(502), answer(200))
+    with laplaced.Client(server.url, retry=QUICK) as client:
+        with pytest.raises(laplaced.ConnectionFailed):
+            client.call("POST", "/tenants/t/keys", {"roles": ["decide"]})
+        assert len(server.requests) == 1
+        client.call("POST", "/tenants/t/keys", {"roles": ["decide"]}, may_repeat=True)
+        assert len(server.requests) == 3
+        client.call("PUT", "/tenants/t", {})
+        assert len(server.requests) == 5
+        with pytest.raises(laplaced.ServerFault):
+            client.call("POST", "/tenants/t/keys", {"roles": ["decide"]})
+    assert len(server.requests) == 6
+
+
+def test_each_method_with_an_id_or_without_an_effect_of_its_own_is_sent_again(scripted):
+    report, many = answer(200, b'{"type": "report"}'), answer(200, b'[{"applied": true}]')
+    calls = [(lambda c: c.select("u"), DECIDED), (lambda c: c.reward("d", 1), answer(200)), (lambda c: c.reward_user("u", 1), answer(200)),
+             (lambda c: c.reward_many([{"decision": "d", "reward": 1}]), many), (lambda c: c.activate("d"), answer(200)), (lambda c: c.observe("u", "a", 1), answer(200)),
+             (lambda c: c.observe_many([{"user": "u", "arm": "a", "reward": 1}]), answer(200)), (lambda c: c.stop("t"), answer(200)), (lambda c: c.start("t"), answer(200)),
+             (lambda c: c.replay("t", {}), report)]
+    for call, good in calls:
+        server = scripted(None, good)
+        with laplaced.Client(server.url, retry=QUICK) as client:
+            call(client)
+        assert len(server.requests) == 2 and len(set(server.requests)) == 1
+
+
+def test_a_user_is_erased_by_one_request_that_has_all_of_the_time(scripted):
+    """A second one would find nobody: 404, though all went well."""
+    server = scripted(0.6, answer(404, b'{"type": "/problems/no-user"}'))
+    with laplaced.Client(server.url, try_s=0.2, retry=QUICK) as client, pytest.raises(laplaced.ConnectionFailed):
+        client.erase_user("t", "u", timeout_s=5)
+    assert len(server.requests) == 1
+    slow = scripted(Late(0.6, answer(200, b'{"erased": true}')))
+    with laplaced.Client(slow.url, try_s=0.2, retry=QUICK) as client:
+        assert client.erase_user("t", "u", timeout_s=10) == {"erased": True}
+    assert len(slow.requests) == 1
 
 
 def test_a_refusal_is_not_repeated(scripted):

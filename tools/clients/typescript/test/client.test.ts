@@ -202,6 +202,35 @@ test("what may be done once is not sent twice, but after 503", () => withScript(
     assert.equal(server.requests.length, 3);
 }));
 
+test("a POST of one's own is sent twice only when the caller says so", () => withScript([null, null, answer(200, {}), null, answer(200, {}), answer(502, "")], async (to, server) => {
+    const one = new Client(to, { retry: quick });
+    assert.ok((await caught(one.call("POST", "/tenants/t/keys", { body: {} }))) instanceof ConnectionFailed);
+    assert.equal(server.requests.length, 1);
+    await one.call("POST", "/tenants/t/keys", { body: {}, mayRepeat: true });
+    assert.equal(server.requests.length, 3);
+    await one.call("PUT", "/tenants/t", { body: {} });
+    assert.equal(server.requests.length, 5);
+    assert.ok((await caught(one.text("POST", "/tenants/t/keys", { body: {} }))) instanceof Problem);
+    assert.equal(server.requests.length, 6);
+}));
+
+const repeated: [string, unknown, (one: Client) => Promise<unknown>][] = [
+    ["select", {}, (one) => one.select({ user: "u" })],
+    ["reward", {}, (one) => one.reward({ decision: "d", reward: 1 })],
+    ["rewardMany", [{ applied: true }], (one) => one.rewardMany([{ decision: "d", reward: 1 }])],
+    ["activate", {}, (one) => one.activate("d")],
+    ["observe", {}, (one) => one.observe({ user: "u", arm: "a", reward: 1 })],
+    ["stop", {}, (one) => one.stop("t")],
+    ["start", {}, (one) => one.start("t")],
+    ["replay", { type: "report" }, (one) => one.replay("t", { algorithm: "random" })],
+];
+for (const [what, good, call] of repeated)
+    test(`${what} is sent again, as the same request`, () => withScript([null, answer(200, good)], async (to, server) => {
+        await call(new Client(to, { retry: quick }));
+        assert.equal(server.requests.length, 2);
+        assert.equal(server.requests[0], server.requests[1]);
+    }));
+
 test("a caller may leave", () => withScript([20000], async (to) => {
     const leaving = new AbortController();
     setTimeout(() => leaving.abort(new Error("enough")), 50);

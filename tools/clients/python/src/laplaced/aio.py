@@ -116,7 +116,7 @@ class AsyncClient:
         return await self._run(self._client.replay, tenant, configuration, events, timeout_s=timeout_s)
 
     async def call(self, method: str, path: str, body: Any = None, *, raw: Optional[bytes] = None, kind: Optional[str] = None, query: Optional[Mapping[str,
-                   Any]] = None, tenant: Optional[str] = None, may_repeat: bool = True, parse: bool = True, timeout_s: Optional[float] = None,
+                   Any]] = None, tenant: Optional[str] = None, may_repeat: Optional[bool] = None, parse: bool = True, timeout_s: Optional[float] = None,
                    try_s: Optional[float] = None) -> Any:
         return await self._run(self._client.call, method, path, body, raw=raw, kind=kind, query=query, tenant=tenant, may_repeat=may_repeat, parse=parse,
                                timeout_s=timeout_s, try_s=try_s)

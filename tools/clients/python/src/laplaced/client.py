@@ -3,6 +3,7 @@ that sending it again is safe. Methods may be called from several threads."""
 from __future__ import annotations
 
 import json
+import math
 import ssl
 import time
 import uuid
@@ -94,21 +95,21 @@ class Client:
         """Which arm this user gets now. `decision` is the decision's id, made here when it is left out."""
         body = given(user=user, candidates=candidates, context=context, attributes=attributes, exclude=exclude, top=top, explain=explain, dry_run=dry_run, defer=defer,
                      decision=decision or new_id())
-        return cast(Decision, self.call("POST", "/select", body, tenant=tenant, timeout_s=timeout_s))
+        return cast(Decision, self.call("POST", "/select", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def reward(self, decision: str, reward: float, *, arm: Optional[str] = None, metric: Optional[str] = None,
                event: Optional[str] = None, at: Optional[str] = None, id: Optional[str] = None,
                tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
         """What the decision has earned. `id` is the reward's, made here when it is left out: one call is learned once."""
         body = given(decision=decision, reward=reward, arm=arm, metric=metric, event=event, at=at, id=id or new_id())
-        return cast(RewardResult, self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s))
+        return cast(RewardResult, self.call("POST", "/reward", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def reward_user(self, user: str, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, metric: Optional[str] = None,
                     event: Optional[str] = None, at: Optional[str] = None,
                     id: Optional[str] = None, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
         """What the user did, for the open decision that was shown last, or with `all` for every open one."""
         body = given(user=user, reward=reward, all=all, arm=arm, metric=metric, event=event, at=at, id=id or new_id())
-        return cast(RewardResult, self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s))
+        return cast(RewardResult, self.call("POST", "/reward", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def reward_many(self, rewards: Sequence[Mapping[str, Any]], *, tenant: Optional[str] = None,
                     timeout_s: Optional[float] = None) -> List[Union[RewardResult, Problem]]:
@@ -116,7 +117,7 @@ class Client:
         if not 0 < len(rewards) <= REWARDS_AT_MOST:
             raise ValueError(f"1 to {REWARDS_AT_MOST} rewards at a time, not {len(rewards)}")
         body = [{**reward, "id": reward.get("id") or new_id()} for reward in rewards]
-        results = self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s)
+        results = self.call("POST", "/reward", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s)
         if not isinstance(results, list) or len(results) != len(body) or not all(isinstance(result, dict) for result in results):
             raise ConnectionFailed(f"POST /reward: the answer is not one of {len(body)} results")
         return [problem_of(result["status"], result) if "status" in result else cast(RewardResult, result) for result in results]
@@ -127,18 +128,18 @@ class Client:
 
     def activate(self, decision: str, *, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Activation:
         """A deferred decision was shown."""
-        return cast(Activation, self.call("POST", "/activate", {"decision": decision}, tenant=tenant, timeout_s=timeout_s))
+        return cast(Activation, self.call("POST", "/activate", {"decision": decision}, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def observe(self, user: str, arm: Candidate, reward: float, *, context: Optional[Context] = None, propensity: Optional[float] = None, id: Optional[str] = None,
                 tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Observed:
         """A reward without a decision of this server."""
         body = given(user=user, arm=arm, reward=reward, context=context, propensity=propensity, id=id or new_id())
-        return cast(Observed, self.call("POST", "/observe", body, tenant=tenant, timeout_s=timeout_s))
+        return cast(Observed, self.call("POST", "/observe", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def observe_many(self, observations: Iterable[Mapping[str, Any]], *, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Observed:
         """At most 10,000 observations, as NDJSON. What lacks an `id` gets one."""
         text = "".join(json.dumps({**one, "id": one.get("id") or new_id()}, allow_nan=False) + "\n" for one in observations)
-        return cast(Observed, self.call("POST", "/observe", raw=text.encode(), kind=NDJSON, tenant=tenant, timeout_s=timeout_s))
+        return cast(Observed, self.call("POST", "/observe", raw=text.encode(), kind=NDJSON, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     # ---- tenants
 
@@ -164,13 +165,15 @@ class Client:
 
     def stop(self, tenant: str, *, timeout_s: Optional[float] = None) -> Object:
         """Everybody gets the baseline."""
-        return cast(Object, self.call("POST", path_of(tenant, "stop"), timeout_s=timeout_s))
+        return cast(Object, self.call("POST", path_of(tenant, "stop"), may_repeat=True, timeout_s=timeout_s))
 
     def start(self, tenant: str, *, timeout_s: Optional[float] = None) -> Object:
-        return cast(Object, self.call("POST", path_of(tenant, "start"), timeout_s=timeout_s))
+        return cast(Object, self.call("POST", path_of(tenant, "start"), may_repeat=True, timeout_s=timeout_s))
 
     def erase_user(self, tenant: str, user: str, *, timeout_s: Optional[float] = None) -> Any:
-        return self.call("DELETE", path_of(tenant, "users", user), timeout_s=timeout_s)
+        """All of the user leaves the log, which takes as long as a fold of it: give it a `timeout_s` for that. It is asked for once. After ConnectionFailed call
+        it again; NotFound with the kind no-user then says that nothing is left."""
+        return self.call("DELETE", path_of(tenant, "users", user), may_repeat=False, timeout_s=timeout_s, try_s=math.inf)
 
     # ---- what happened
 
@@ -215,11 +218,12 @@ class Client:
     # ---- any request
 
     def call(self, method: str, path: str, body: Any = None, *, raw: Optional[bytes] = None, kind: Optional[str] = None, query: Optional[Mapping[str, Any]] = None,
-             tenant: Optional[str] = None, may_repeat: bool = True, parse: bool = True, timeout_s: Optional[float] = None, try_s: Optional[float] = None) -> Any:
-        """The answer's body. `may_repeat`: whether the request may be sent again when it is not known what became of it; a refusal by 429 or 503 has changed
-        nothing, so after those any request is sent again."""
+             tenant: Optional[str] = None, may_repeat: Optional[bool] = None, parse: bool = True, timeout_s: Optional[float] = None, try_s: Optional[float] = None) -> Any:
+        """The answer's body. `may_repeat`: whether the request may be sent again when it is not known what became of it; left out, a POST may not, anything else
+        may. A refusal by 429 or 503 has changed nothing, so after those any request is sent again."""
         data = raw if raw is not None or body is None else json.dumps(body, allow_nan=False).encode()
-        return self._ask(method, path, document if parse else untouched, raw=data, kind=kind, query=query, tenant=tenant, may_repeat=may_repeat, timeout_s=timeout_s, try_s=try_s)
+        return self._ask(method, path, document if parse else untouched, raw=data, kind=kind, query=query, tenant=tenant,
+                         may_repeat=method != "POST" if may_repeat is None else may_repeat, timeout_s=timeout_s, try_s=try_s)
 
     def _ask(self, method: str, path: str, read: Callable[[bytes], Any], *, raw: Optional[bytes] = None, kind: Optional[str] = None,
              query: Optional[Mapping[str, Any]] = None, tenant: Optional[str] = None, may_repeat: bool = True, timeout_s: Optional[float] = None,
