@@ -83,6 +83,7 @@ export class Client {
         if (rewards.length < 1 || rewards.length > 1000) throw new RangeError(`1 to 1000 rewards at a time, not ${rewards.length}`);
         const body = rewards.map((reward) => ({ ...reward, id: reward.id ?? newId() }));
         const results = await this.call<(RewardResult | Schemas["RewardRefusal"])[]>("POST", "/reward", { ...options, mayRepeat: true, body });
+        if (!Array.isArray(results) || results.length !== body.length) throw new ConnectionFailed(`POST /reward: the answer is not one of ${body.length} results`);
         return results.map((result) => ("status" in result ? problemOf(result.status, result) : result));
     }
 

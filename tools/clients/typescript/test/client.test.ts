@@ -7,7 +7,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
-import { BadRequest, Client, Conflict, ConnectionFailed, Gone, NotFound, NotReady, Problem, TooManyRequests, type Decision, type LogEvent } from "../src/index.js";
+import { BadRequest, Client, Conflict, ConnectionFailed, Gone, LaplacedError, NotFound, NotReady, Problem, TooManyRequests, type Decision, type LogEvent } from "../src/index.js";
 import { parseRetryAfter, sleep, waitAfter } from "../src/retry.js";
 
 const url = process.env["LAPLACED_URL"] ?? "";
@@ -282,6 +282,14 @@ test("rewards are given up at their deadline", () => withScript(Array<Step>(200)
     const fault = await caught(rewards.add({ decision: "d", reward: 1 }));
     assert.ok(fault instanceof NotReady || fault instanceof ConnectionFailed, String(fault)); // the deadline may fall between an answer and the next try, or into one
 }));
+
+for (const body of [{}, [], [{ applied: true }], 7, "<html>"])
+    test(`rewards that are answered by ${JSON.stringify(body)} are not taken for done`, () => withScript([answer(200, body)], async (to) => {
+        const rewards = new Client(to, { retry: { attempts: 1 } }).rewards({ most: 2 });
+        const made = [1, 2].map((reward) => caught(rewards.add({ decision: "d", reward })));
+        await rewards.flush();
+        for (const fault of await Promise.all(made)) assert.ok(fault instanceof LaplacedError, String(fault));
+    }));
 
 test("rewards do not wait for a Retry-After beyond their deadline", () => withScript([answer(503, busy, "Retry-After: 25"), answer(200, [{ applied: true }])], async (to, server) => {
     const began = performance.now();
