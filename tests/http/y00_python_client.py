@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import zipfile
+from typing import NamedTuple
 
 import pytest
 
@@ -149,8 +150,14 @@ def test_keys_that_lack_or_have_the_role(boot, tmp_path):
 
 # ---- retries, at a server that answers what a test wants
 
+class Late(NamedTuple):
+    """An answer after so many seconds."""
+    seconds: float
+    text: bytes
+
+
 class Scripted:
-    """Answers one request after another as the script says: bytes to send; None to close the connection without an answer; a number of seconds to be silent."""
+    """Answers one request after another as the script says: bytes to send; bytes in a tuple to send, and to close the connection; None to close it without an answer; a number of seconds to be silent."""
 
     def __init__(self, *script):
         self.script, self.requests, self.times = list(script), [], []
@@ -184,7 +191,13 @@ class Scripted:
                     return
                 if step is None:
                     return
-                connection.sendall(step)
+                if isinstance(step, Late):
+                    time.sleep(step.seconds)
+                    step = step.text
+                is_cut = isinstance(step, tuple)
+                connection.sendall(step[0] if is_cut else step)
+                if is_cut:
+                    return
 
     def close(self):
         self.listener.close()
@@ -193,6 +206,11 @@ class Scripted:
 def answer(status, body=b"{}", *headers):
     lines = [f"HTTP/1.1 {status} Words", f"Content-Length: {len(body)}", *headers]
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+def cut(whole, n):
+    """An answer whose last `n` bytes never come."""
+    return (whole[:-n],)
 
 
 DECIDED = answer(200, json.dumps({"decision": "d", "arm": "a", "propensity": 1, "ranking": [], "model": {}}).encode())
@@ -220,6 +238,53 @@ def test_a_decision_is_asked_for_again_under_the_same_id(scripted, step):
         assert client.select("u")["arm"] == "a"
     assert len(server.requests) == 3 and len(set(server.requests)) == 1
     assert re.fullmatch("[0-9a-f]{32}", json.loads(server.requests[0][1])["decision"])
+
+
+@pytest.mark.parametrize("step", [cut(DECIDED, 1), cut(DECIDED, 30), (b"HTTP/1.1 200 OK\r\n\r\n{\"decision\": ",), answer(200, b"<html>"), answer(200, b"\xff{}")],
+                         ids=["one byte lacks", "many lack", "cut without a length", "a proxy's page", "no UTF-8"])
+def test_an_answer_that_is_cut_or_no_json_is_asked_for_again(scripted, step):
+    server = scripted(step, step, DECIDED)
+    with laplaced.Client(server.url, retry=QUICK) as client:
+        assert client.select("u")["arm"] == "a"
+    assert len(server.requests) == 3 and len(set(server.requests)) == 1
+
+
+@pytest.mark.parametrize("step", [cut(answer(200, b'{"edges": 12}'), 1), answer(200, b"<html>")], ids=["cut", "a proxy's page"])
+def test_an_answer_that_is_cut_or_no_json_is_a_failure_where_nothing_may_be_repeated(scripted, step):
+    server = scripted(step, answer(200))
+    with laplaced.Client(server.url, retry=QUICK) as client, pytest.raises(laplaced.ConnectionFailed):
+        client.call("POST", "/tenants/t/edges", {}, may_repeat=False)
+    assert len(server.requests) == 1
+
+
+def test_a_connection_whose_answer_was_cut_is_not_used_again(scripted):
+    text = answer(200, b"12345")
+    server = scripted(cut(text, 1), text)
+    with laplaced.Client(server.url, retry=laplaced.Retry(attempts=1)) as client:
+        with pytest.raises(laplaced.ConnectionFailed):
+            client.call("GET", "/a", parse=False)
+        assert client.call("GET", "/b", parse=False) == b"12345"
+
+
+def test_pages_of_the_log_that_are_cut_are_asked_for_again(scripted):
+    whole = b'{"seq": 1}\n{"seq": 2}\n'
+    server = scripted((b"HTTP/1.1 200 OK\r\n\r\n" + whole[:-4],), answer(200, whole), answer(200, b""))
+    with laplaced.Client(server.url, retry=QUICK) as client:
+        assert [event["seq"] for event in client.events("t")] == [1, 2]
+
+    async def page():
+        async with laplaced.AsyncClient(again.url, retry=QUICK) as client:
+            return [event["seq"] async for event in client.events("t")]
+    again = scripted((b"HTTP/1.1 200 OK\r\n\r\n" + whole[:-4],), answer(200, whole), answer(200, b""))
+    assert asyncio.run(page()) == [1, 2]
+
+
+@pytest.mark.parametrize("document", [{"errors": None, "more_errors": None}, {"errors": 7, "more_errors": "many"}, {"errors": ["x"]}])
+def test_a_problem_of_a_proxy_may_have_any_members(scripted, document):
+    server = scripted(answer(400, json.dumps(document).encode()))
+    with laplaced.Client(server.url) as client, pytest.raises(laplaced.BadRequest) as refused:
+        client.select("u")
+    assert refused.value.faults == [] and refused.value.more_faults == 0
 
 
 def test_two_calls_have_two_ids(scripted):
@@ -265,6 +330,46 @@ def test_what_may_be_done_once_is_not_sent_twice(scripted):
         assert len(server.requests) == 1
         client.delete_tenant("t")  # 503 says that nothing was done
     assert len(server.requests) == 3
+
+
+def test_a_post_of_ones_own_is_sent_twice_only_when_the_caller_says_so(scripted):
+    server = scripted(None, None, answer(200), None, answer(200), answer(502), answer(200))
+    with laplaced.Client(server.url, retry=QUICK) as client:
+        with pytest.raises(laplaced.ConnectionFailed):
+            client.call("POST", "/tenants/t/keys", {"roles": ["decide"]})
+        assert len(server.requests) == 1
+        client.call("POST", "/tenants/t/keys", {"roles": ["decide"]}, may_repeat=True)
+        assert len(server.requests) == 3
+        client.call("PUT", "/tenants/t", {})
+        assert len(server.requests) == 5
+        with pytest.raises(laplaced.ServerFault):
+            client.call("POST", "/tenants/t/keys", {"roles": ["decide"]})
+    assert len(server.requests) == 6
+
+
+def test_each_method_with_an_id_or_without_an_effect_of_its_own_is_sent_again(scripted):
+    report, many = answer(200, b'{"type": "report"}'), answer(200, b'[{"applied": true}]')
+    calls = [(lambda c: c.select("u"), DECIDED), (lambda c: c.reward("d", 1), answer(200)), (lambda c: c.reward_user("u", 1), answer(200)),
+             (lambda c: c.reward_many([{"decision": "d", "reward": 1}]), many), (lambda c: c.activate("d"), answer(200)), (lambda c: c.observe("u", "a", 1), answer(200)),
+             (lambda c: c.observe_many([{"user": "u", "arm": "a", "reward": 1}]), answer(200)), (lambda c: c.stop("t"), answer(200)), (lambda c: c.start("t"), answer(200)),
+             (lambda c: c.replay("t", {}), report)]
+    for call, good in calls:
+        server = scripted(None, good)
+        with laplaced.Client(server.url, retry=QUICK) as client:
+            call(client)
+        assert len(server.requests) == 2 and len(set(server.requests)) == 1
+
+
+def test_a_user_is_erased_by_one_request_that_has_all_of_the_time(scripted):
+    """A second one would find nobody: 404, though all went well."""
+    server = scripted(0.6, answer(404, b'{"type": "/problems/no-user"}'))
+    with laplaced.Client(server.url, try_s=0.2, retry=QUICK) as client, pytest.raises(laplaced.ConnectionFailed):
+        client.erase_user("t", "u", timeout_s=5)
+    assert len(server.requests) == 1
+    slow = scripted(Late(0.6, answer(200, b'{"erased": true}')))
+    with laplaced.Client(slow.url, try_s=0.2, retry=QUICK) as client:
+        assert client.erase_user("t", "u", timeout_s=10) == {"erased": True}
+    assert len(slow.requests) == 1
 
 
 def test_a_refusal_is_not_repeated(scripted):
@@ -366,11 +471,52 @@ def test_rewards_that_are_no_json_are_told_to_who_adds_them(client):
         rewards.add("d", math.inf)
 
 
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"7", b'["x", "y"]', b'[{"status": []}, {"applied": true}]', b"[" * 100000, b"<html>"])
+def test_no_answer_ends_the_thread_of_rewards(scripted, body):
+    server = scripted(answer(200, body), answer(200, b'[{"applied": true}]'))
+    with laplaced.Client(server.url, retry=laplaced.Retry(attempts=1)) as client:
+        rewards = client.rewards(most=2)
+        bad = [rewards.add(f"d{i}", 1) for i in range(2)]
+        faults = [future.exception(timeout=5) for future in bad]
+        assert all(isinstance(fault, laplaced.LaplacedError) for fault in faults), faults
+        assert rewards.add("d", 1).result(timeout=5) == {"applied": True}
+        ending = threading.Thread(target=rewards.close, daemon=True)
+        ending.start()
+        ending.join(5)
+        assert not ending.is_alive()
+
+
 def test_rewards_are_given_up_at_their_deadline(scripted):
     server = scripted(*[answer(503, BUSY)] * 100)
     with laplaced.Client(server.url, retry=QUICK) as client, client.rewards(timeout_s=0.3) as rewards:
         fault = rewards.add("d", 1).exception(timeout=5)  # the deadline may fall between an answer and the next try, or into one
         assert isinstance(fault, (laplaced.NotReady, laplaced.ConnectionFailed)), fault
+
+
+def test_rewards_do_not_wait_for_a_retry_after_beyond_their_deadline(scripted):
+    server = scripted(answer(503, BUSY, "Retry-After: 25"), answer(200, b'[{"applied": true}]'))
+    began = time.monotonic()
+    with laplaced.Client(server.url, retry=QUICK) as client, client.rewards(timeout_s=3, wait_s=0.01) as rewards:
+        assert isinstance(rewards.add("d", 1).exception(timeout=2), laplaced.NotReady)
+        rewards.flush()
+        assert isinstance(rewards.add("e", 1).exception(timeout=1), laplaced.NotReady)  # of one that is added meanwhile, too
+    assert time.monotonic() - began < 2 and len(server.requests) == 1  # close has not waited, and nobody has asked again
+
+
+def test_only_those_rewards_are_given_up_whose_deadline_comes_before_the_end_of_a_retry_after(scripted):
+    """The first one has waited for half of its time when the server asks for more than is left of it."""
+    server = scripted(answer(503, BUSY, "Retry-After: 2"), answer(503, BUSY, "Retry-After: 2"), answer(200, b'[{"applied": true}]'))
+    began = time.monotonic()
+    with laplaced.Client(server.url, retry=laplaced.Retry(attempts=1, first_s=0.01)) as client, client.rewards(timeout_s=3.8, wait_s=0.01) as rewards:
+        first = rewards.add("d", 1)
+        while not server.times:
+            time.sleep(0.01)
+        time.sleep(1)
+        second = rewards.add("e", 1)
+        assert isinstance(first.exception(timeout=5), laplaced.NotReady) and time.monotonic() - began < 3
+        assert second.result(timeout=5) == {"applied": True}
+    assert [len(json.loads(body)) for _, body in server.requests] == [1, 2, 1]
+    assert all(b - a >= 2 for a, b in zip(server.times, server.times[1:]))
 
 
 # ---- kill -9 in the middle

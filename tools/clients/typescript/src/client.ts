@@ -39,7 +39,7 @@ export interface RequestOptions extends CallOptions {
     body?: unknown;
     contentType?: string;
     query?: Record<string, string | number>;
-    /** False: it is not sent again when it is not known what became of it. After 429 and 503, which have changed nothing, any request is. */
+    /** Whether it is sent again when it is not known what became of it; left out, a POST is not, anything else is. After 429 and 503, which have changed nothing, any request is. */
     mayRepeat?: boolean;
     tryMs?: number;
 }
@@ -70,19 +70,20 @@ export class Client {
 
     /** Which arm this user gets now. `decision` is the decision's id, made here when it is left out. */
     select(request: Schemas["SelectRequest"], options?: CallOptions): Promise<Decision> {
-        return this.call("POST", "/select", { ...options, body: { ...request, decision: request.decision ?? newId() } });
+        return this.call("POST", "/select", { ...options, mayRepeat: true, body: { ...request, decision: request.decision ?? newId() } });
     }
 
     /** What a decision has earned, or the last one that a `user` was shown. `id` is the reward's, made here when it is left out: one call is learned once. */
     reward(reward: Reward, options?: CallOptions): Promise<RewardResult> {
-        return this.call("POST", "/reward", { ...options, body: { ...reward, id: reward.id ?? newId() } });
+        return this.call("POST", "/reward", { ...options, mayRepeat: true, body: { ...reward, id: reward.id ?? newId() } });
     }
 
     /** At most 1,000 rewards, each answered in its place. What lacks an `id` gets one. */
     async rewardMany(rewards: readonly Reward[], options?: CallOptions): Promise<(RewardResult | Problem)[]> {
         if (rewards.length < 1 || rewards.length > 1000) throw new RangeError(`1 to 1000 rewards at a time, not ${rewards.length}`);
         const body = rewards.map((reward) => ({ ...reward, id: reward.id ?? newId() }));
-        const results = await this.call<(RewardResult | Schemas["RewardRefusal"])[]>("POST", "/reward", { ...options, body });
+        const results = await this.call<(RewardResult | Schemas["RewardRefusal"])[]>("POST", "/reward", { ...options, mayRepeat: true, body });
+        if (!Array.isArray(results) || results.length !== body.length) throw new ConnectionFailed(`POST /reward: the answer is not one of ${body.length} results`);
         return results.map((result) => ("status" in result ? problemOf(result.status, result) : result));
     }
 
@@ -94,12 +95,12 @@ export class Client {
 
     /** A deferred decision was shown. */
     activate(decision: string, options?: CallOptions): Promise<Schemas["ActivateResult"]> {
-        return this.call("POST", "/activate", { ...options, body: { decision } });
+        return this.call("POST", "/activate", { ...options, mayRepeat: true, body: { decision } });
     }
 
     /** A reward without a decision of this server. */
     observe(observation: Schemas["Observation"], options?: CallOptions): Promise<Schemas["ObserveResult"]> {
-        return this.call("POST", "/observe", { ...options, body: { ...observation, id: observation.id ?? newId() } });
+        return this.call("POST", "/observe", { ...options, mayRepeat: true, body: { ...observation, id: observation.id ?? newId() } });
     }
 
     // ---- tenants
@@ -131,11 +132,11 @@ export class Client {
 
     /** Everybody gets the baseline. */
     stop(tenant: string, options?: CallOptions): Promise<unknown> {
-        return this.call("POST", pathOf(tenant, "stop"), options);
+        return this.call("POST", pathOf(tenant, "stop"), { ...options, mayRepeat: true });
     }
 
     start(tenant: string, options?: CallOptions): Promise<unknown> {
-        return this.call("POST", pathOf(tenant, "start"), options);
+        return this.call("POST", pathOf(tenant, "start"), { ...options, mayRepeat: true });
     }
 
     // ---- what happened
@@ -163,7 +164,7 @@ export class Client {
         const timeoutMs = options.timeoutMs ?? 600_000;
         const first = { type: "replay", configuration, log: events === undefined ? "own" : "body" };
         const body = [first, ...(events ?? [])].map((line) => JSON.stringify(line) + "\n").join("");
-        const text = await this.text("POST", pathOf(tenant, "replay"), { ...options, body, contentType: "application/x-ndjson", timeoutMs, tryMs: timeoutMs });
+        const text = await this.text("POST", pathOf(tenant, "replay"), { ...options, mayRepeat: true, body, contentType: "application/x-ndjson", timeoutMs, tryMs: timeoutMs });
         const last = lines<Schemas["ReplayLine"]>(text).at(-1);
         if (last?.type === "failed") throw problemOf(last.problem.status, last.problem);
         if (last?.type !== "report") throw new ConnectionFailed("the replay ended before its report");
@@ -193,7 +194,7 @@ export class Client {
 
     async #attempt(method: string, path: string, options: RequestOptions, end: number): Promise<Attempt> {
         const query = options.query === undefined ? "" : `?${new URLSearchParams(Object.entries(options.query).map(([k, v]) => [k, String(v)]))}`;
-        const mayRepeat = options.mayRepeat ?? true;
+        const mayRepeat = options.mayRepeat ?? method !== "POST";
         const over = new AbortController();
         const timer = setTimeout(() => over.abort(), Math.max(0, Math.min(end - performance.now(), options.tryMs ?? this.#options.tryMs ?? 10_000)));
         const leave = (): void => over.abort();

@@ -33,6 +33,9 @@ export class Rewards {
     #waiting: Item[] = [];
     #timer: ReturnType<typeof setTimeout> | undefined;
     #running: Promise<void> | undefined;
+    #retryAfter: number | undefined; // the longest that the last batch was told, in seconds
+    #restEnd = 0; // when the server may be asked again
+    #why: LaplacedError | undefined; // and why not before
 
     constructor(send: Send, retry: Retry, options: RewardsOptions) {
         this.#send = send;
@@ -50,9 +53,11 @@ export class Rewards {
 
     /** The result of this reward. A rejection that nobody waits for is no crash of the process: whoever wants to know awaits it. */
     add(reward: Reward): Promise<RewardResult> {
+        const end = performance.now() + this.#timeoutMs;
         const promise = new Promise<RewardResult>((resolve, reject) => {
             if (!Number.isFinite(reward.reward)) throw new TypeError(`a reward is a finite number, not ${reward.reward}`);
-            this.#waiting.push({ body: { ...reward, id: reward.id ?? newId() }, end: performance.now() + this.#timeoutMs, resolve, reject });
+            if (this.#why !== undefined && end <= this.#restEnd) throw this.#why;
+            this.#waiting.push({ body: { ...reward, id: reward.id ?? newId() }, end, resolve, reject });
         });
         promise.catch(() => undefined);
         if (this.#waiting.length >= this.#most) void this.#start();
@@ -73,14 +78,26 @@ export class Rewards {
 
     async #run(): Promise<void> {
         for (let nRefused = 0; this.#waiting.length > 0; ) {
+            const left = this.#restEnd - performance.now();
+            if (left > 0) await sleep(left);
+            this.#retryAfter = undefined;
             const batch = this.#waiting.splice(0, this.#most);
             this.#underWay = batch.length;
             const again = await this.#deliver(batch);
             this.#waiting.unshift(...again);
             this.#underWay = 0;
             nRefused = again.length > 0 ? nRefused + 1 : 0;
-            if (again.length > 0) await sleep(waitAfter(this.#retry, nRefused, undefined));
+            if (again.length > 0) this.#rest(waitAfter(this.#retry, nRefused, this.#retryAfter), again.at(-1)!.last);
         }
+    }
+
+    /** The server is asked for nothing so long. Whose deadline comes before is given up at once. */
+    #rest(ms: number, why: LaplacedError | undefined): void {
+        this.#restEnd = performance.now() + ms;
+        this.#why = why;
+        const late = this.#waiting.filter((item) => item.end <= this.#restEnd);
+        this.#waiting = this.#waiting.filter((item) => item.end > this.#restEnd);
+        for (const item of late) item.reject(item.last ?? why ?? new ConnectionFailed("the server is not to be asked yet"));
     }
 
     /** Gives the promises their results. What the server was too busy for, and has time left, comes back. */
@@ -99,7 +116,10 @@ export class Rewards {
 
     /** A batch that was refused whole. Rewards that the problem names are at fault; of a batch that is too large, or whose faults have no place, halves are tried. */
     async #refused(batch: Item[], fault: LaplacedError): Promise<Item[]> {
-        if (fault instanceof Problem && nothingDone.includes(fault.status)) return batch.filter((item) => !settle(item, fault));
+        if (fault instanceof Problem && nothingDone.includes(fault.status)) {
+            this.#retryAfter = Math.max(this.#retryAfter ?? 0, fault.retryAfter ?? 0);
+            return batch.filter((item) => !settle(item, fault));
+        }
         if (fault instanceof Problem && [400, 413, 422].includes(fault.status)) {
             const bad = new Set(fault.pointers.map((pointer) => Number(pointer.split("/")[1] || NaN)).filter((i) => i < batch.length));
             if (bad.size > 0) {

@@ -7,7 +7,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
-import { BadRequest, Client, Conflict, ConnectionFailed, Gone, NotFound, NotReady, Problem, TooManyRequests, type Decision, type LogEvent } from "../src/index.js";
+import { BadRequest, Client, Conflict, ConnectionFailed, Gone, LaplacedError, NotFound, NotReady, Problem, TooManyRequests, type Decision, type LogEvent } from "../src/index.js";
 import { parseRetryAfter, sleep, waitAfter } from "../src/retry.js";
 
 const url = process.env["LAPLACED_URL"] ?? "";
@@ -202,6 +202,35 @@ test("what may be done once is not sent twice, but after 503", () => withScript(
     assert.equal(server.requests.length, 3);
 }));
 
+test("a POST of one's own is sent twice only when the caller says so", () => withScript([null, null, answer(200, {}), null, answer(200, {}), answer(502, "")], async (to, server) => {
+    const one = new Client(to, { retry: quick });
+    assert.ok((await caught(one.call("POST", "/tenants/t/keys", { body: {} }))) instanceof ConnectionFailed);
+    assert.equal(server.requests.length, 1);
+    await one.call("POST", "/tenants/t/keys", { body: {}, mayRepeat: true });
+    assert.equal(server.requests.length, 3);
+    await one.call("PUT", "/tenants/t", { body: {} });
+    assert.equal(server.requests.length, 5);
+    assert.ok((await caught(one.text("POST", "/tenants/t/keys", { body: {} }))) instanceof Problem);
+    assert.equal(server.requests.length, 6);
+}));
+
+const repeated: [string, unknown, (one: Client) => Promise<unknown>][] = [
+    ["select", {}, (one) => one.select({ user: "u" })],
+    ["reward", {}, (one) => one.reward({ decision: "d", reward: 1 })],
+    ["rewardMany", [{ applied: true }], (one) => one.rewardMany([{ decision: "d", reward: 1 }])],
+    ["activate", {}, (one) => one.activate("d")],
+    ["observe", {}, (one) => one.observe({ user: "u", arm: "a", reward: 1 })],
+    ["stop", {}, (one) => one.stop("t")],
+    ["start", {}, (one) => one.start("t")],
+    ["replay", { type: "report" }, (one) => one.replay("t", { algorithm: "random" })],
+];
+for (const [what, good, call] of repeated)
+    test(`${what} is sent again, as the same request`, () => withScript([null, answer(200, good)], async (to, server) => {
+        await call(new Client(to, { retry: quick }));
+        assert.equal(server.requests.length, 2);
+        assert.equal(server.requests[0], server.requests[1]);
+    }));
+
 test("a caller may leave", () => withScript([20000], async (to) => {
     const leaving = new AbortController();
     setTimeout(() => leaving.abort(new Error("enough")), 50);
@@ -253,6 +282,40 @@ test("rewards are given up at their deadline", () => withScript(Array<Step>(200)
     const fault = await caught(rewards.add({ decision: "d", reward: 1 }));
     assert.ok(fault instanceof NotReady || fault instanceof ConnectionFailed, String(fault)); // the deadline may fall between an answer and the next try, or into one
 }));
+
+for (const body of [{}, [], [{ applied: true }], 7, "<html>"])
+    test(`rewards that are answered by ${JSON.stringify(body)} are not taken for done`, () => withScript([answer(200, body)], async (to) => {
+        const rewards = new Client(to, { retry: { attempts: 1 } }).rewards({ most: 2 });
+        const made = [1, 2].map((reward) => caught(rewards.add({ decision: "d", reward })));
+        await rewards.flush();
+        for (const fault of await Promise.all(made)) assert.ok(fault instanceof LaplacedError, String(fault));
+    }));
+
+test("rewards do not wait for a Retry-After beyond their deadline", () => withScript([answer(503, busy, "Retry-After: 25"), answer(200, [{ applied: true }])], async (to, server) => {
+    const began = performance.now();
+    const rewards = new Client(to, { retry: quick }).rewards({ timeoutMs: 3000, waitMs: 10 });
+    const first = rewards.add({ decision: "d", reward: 1 });
+    await rewards.flush();
+    const told = await caught(first);
+    assert.ok(told instanceof NotReady && told.retryAfter === 25, String(told));
+    assert.ok((await caught(rewards.add({ decision: "e", reward: 1 }))) instanceof NotReady); // of one that is added meanwhile, too
+    assert.ok(performance.now() - began < 2000 && rewards.size === 0);
+    assert.equal(server.requests.length, 1);
+}));
+
+test("rewards that have the time wait as long as Retry-After says, and others do not", () => withScript(
+    [answer(503, busy, "Retry-After: 2"), answer(503, busy, "Retry-After: 2"), answer(200, [{ applied: true }])], async (to, server) => {
+        const began = performance.now();
+        const rewards = new Client(to, { retry: { firstMs: 10, attempts: 1 } }).rewards({ timeoutMs: 3800, waitMs: 10 });
+        const first = rewards.add({ decision: "d", reward: 1 });
+        while (server.times.length === 0) await sleep(10);
+        await sleep(1000);
+        const second = rewards.add({ decision: "e", reward: 1 });
+        assert.ok((await caught(first)) instanceof NotReady && performance.now() - began < 3000);
+        assert.deepEqual(await second, { applied: true });
+        assert.deepEqual(server.requests.map((body) => (JSON.parse(body) as unknown[]).length), [1, 2, 1]);
+        assert.ok(server.times[1]! - server.times[0]! >= 1990 && server.times[2]! - server.times[1]! >= 1990, server.times.join());
+    }));
 
 // ---- kill -9 in the middle
 

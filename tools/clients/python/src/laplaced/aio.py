@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, AsyncIterator, Callable, Iterable, List, Mapping, Optional, Sequence, Type, TypeVar, Union
 
-from .client import REWARDS_AT_MOST, Client, lines, path_of
+from .client import REWARDS_AT_MOST, Client
 from .errors import Problem
 from .retry import Retry
 from .rewards import Rewards
@@ -116,14 +116,14 @@ class AsyncClient:
         return await self._run(self._client.replay, tenant, configuration, events, timeout_s=timeout_s)
 
     async def call(self, method: str, path: str, body: Any = None, *, raw: Optional[bytes] = None, kind: Optional[str] = None, query: Optional[Mapping[str,
-                   Any]] = None, tenant: Optional[str] = None, may_repeat: bool = True, parse: bool = True, timeout_s: Optional[float] = None,
+                   Any]] = None, tenant: Optional[str] = None, may_repeat: Optional[bool] = None, parse: bool = True, timeout_s: Optional[float] = None,
                    try_s: Optional[float] = None) -> Any:
         return await self._run(self._client.call, method, path, body, raw=raw, kind=kind, query=query, tenant=tenant, may_repeat=may_repeat, parse=parse,
                                timeout_s=timeout_s, try_s=try_s)
 
     async def events(self, tenant: str, *, after: int = 0, page: int = 10000, timeout_s: Optional[float] = None) -> AsyncIterator[Object]:
         while True:
-            found = lines(await self.call("GET", path_of(tenant, "events"), query={"after": after, "limit": page}, parse=False, timeout_s=timeout_s))
+            found = await self._run(self._client._page, tenant, after, page, timeout_s)
             if not found:
                 return
             for event in found:

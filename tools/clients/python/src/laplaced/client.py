@@ -3,17 +3,18 @@ that sending it again is safe. Methods may be called from several threads."""
 from __future__ import annotations
 
 import json
+import math
 import ssl
 import time
 import uuid
 from types import TracebackType
-from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Type, Union, cast
+from typing import Any, Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Type, Union, cast
 from urllib.parse import quote, urlencode
 
 from .errors import ConnectionFailed, LaplacedError, Problem, problem_of, problem_of_answer
 from .retry import NOTHING_DONE, PERHAPS_DONE, Retry, parse_retry_after
 from .rewards import Rewards
-from .transport import FAILURES, Answer, NotSent, Transport
+from .transport import FAILURES, NotSent, Transport
 from .types import Activation, Attributes, Candidate, CatalogueSize, Configuration, Context, Decision, Edge, GraphSize, Object, Observed, RewardResult
 
 NDJSON = "application/x-ndjson"
@@ -36,6 +37,35 @@ def path_of(tenant: str, *parts: str) -> str:
 
 def lines(text: bytes) -> List[Object]:
     return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def document(text: bytes) -> Any:
+    return json.loads(text) if text else None
+
+
+def untouched(text: bytes) -> bytes:
+    return text
+
+
+class Asked(NamedTuple):
+    """One request, as it is sent however often."""
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    data: Optional[bytes]
+    read: Callable[[bytes], Any]  # makes the result of the answer's body; a ValueError says that the body is none
+    may_repeat: bool
+    try_s: float
+
+
+class Result(NamedTuple):
+    value: Any
+
+
+def failed(asked: Asked, cause: Exception) -> ConnectionFailed:
+    fault = ConnectionFailed(f"{asked.method} {asked.target}: {cause or type(cause).__name__}")
+    fault.__cause__ = cause
+    return fault
 
 
 class Client:
@@ -65,21 +95,21 @@ class Client:
         """Which arm this user gets now. `decision` is the decision's id, made here when it is left out."""
         body = given(user=user, candidates=candidates, context=context, attributes=attributes, exclude=exclude, top=top, explain=explain, dry_run=dry_run, defer=defer,
                      decision=decision or new_id())
-        return cast(Decision, self.call("POST", "/select", body, tenant=tenant, timeout_s=timeout_s))
+        return cast(Decision, self.call("POST", "/select", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def reward(self, decision: str, reward: float, *, arm: Optional[str] = None, metric: Optional[str] = None,
                event: Optional[str] = None, at: Optional[str] = None, id: Optional[str] = None,
                tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
         """What the decision has earned. `id` is the reward's, made here when it is left out: one call is learned once."""
         body = given(decision=decision, reward=reward, arm=arm, metric=metric, event=event, at=at, id=id or new_id())
-        return cast(RewardResult, self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s))
+        return cast(RewardResult, self.call("POST", "/reward", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def reward_user(self, user: str, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, metric: Optional[str] = None,
                     event: Optional[str] = None, at: Optional[str] = None,
                     id: Optional[str] = None, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
         """What the user did, for the open decision that was shown last, or with `all` for every open one."""
         body = given(user=user, reward=reward, all=all, arm=arm, metric=metric, event=event, at=at, id=id or new_id())
-        return cast(RewardResult, self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s))
+        return cast(RewardResult, self.call("POST", "/reward", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def reward_many(self, rewards: Sequence[Mapping[str, Any]], *, tenant: Optional[str] = None,
                     timeout_s: Optional[float] = None) -> List[Union[RewardResult, Problem]]:
@@ -87,7 +117,9 @@ class Client:
         if not 0 < len(rewards) <= REWARDS_AT_MOST:
             raise ValueError(f"1 to {REWARDS_AT_MOST} rewards at a time, not {len(rewards)}")
         body = [{**reward, "id": reward.get("id") or new_id()} for reward in rewards]
-        results = self.call("POST", "/reward", body, tenant=tenant, timeout_s=timeout_s)
+        results = self.call("POST", "/reward", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s)
+        if not isinstance(results, list) or len(results) != len(body) or not all(isinstance(result, dict) for result in results):
+            raise ConnectionFailed(f"POST /reward: the answer is not one of {len(body)} results")
         return [problem_of(result["status"], result) if "status" in result else cast(RewardResult, result) for result in results]
 
     def rewards(self, *, tenant: Optional[str] = None, most: int = 500, wait_s: float = 0.1, waiting_most: int = 10000, timeout_s: float = 60.0) -> Rewards:
@@ -96,18 +128,18 @@ class Client:
 
     def activate(self, decision: str, *, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Activation:
         """A deferred decision was shown."""
-        return cast(Activation, self.call("POST", "/activate", {"decision": decision}, tenant=tenant, timeout_s=timeout_s))
+        return cast(Activation, self.call("POST", "/activate", {"decision": decision}, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def observe(self, user: str, arm: Candidate, reward: float, *, context: Optional[Context] = None, propensity: Optional[float] = None, id: Optional[str] = None,
                 tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Observed:
         """A reward without a decision of this server."""
         body = given(user=user, arm=arm, reward=reward, context=context, propensity=propensity, id=id or new_id())
-        return cast(Observed, self.call("POST", "/observe", body, tenant=tenant, timeout_s=timeout_s))
+        return cast(Observed, self.call("POST", "/observe", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def observe_many(self, observations: Iterable[Mapping[str, Any]], *, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Observed:
         """At most 10,000 observations, as NDJSON. What lacks an `id` gets one."""
         text = "".join(json.dumps({**one, "id": one.get("id") or new_id()}, allow_nan=False) + "\n" for one in observations)
-        return cast(Observed, self.call("POST", "/observe", raw=text.encode(), kind=NDJSON, tenant=tenant, timeout_s=timeout_s))
+        return cast(Observed, self.call("POST", "/observe", raw=text.encode(), kind=NDJSON, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     # ---- tenants
 
@@ -133,13 +165,15 @@ class Client:
 
     def stop(self, tenant: str, *, timeout_s: Optional[float] = None) -> Object:
         """Everybody gets the baseline."""
-        return cast(Object, self.call("POST", path_of(tenant, "stop"), timeout_s=timeout_s))
+        return cast(Object, self.call("POST", path_of(tenant, "stop"), may_repeat=True, timeout_s=timeout_s))
 
     def start(self, tenant: str, *, timeout_s: Optional[float] = None) -> Object:
-        return cast(Object, self.call("POST", path_of(tenant, "start"), timeout_s=timeout_s))
+        return cast(Object, self.call("POST", path_of(tenant, "start"), may_repeat=True, timeout_s=timeout_s))
 
     def erase_user(self, tenant: str, user: str, *, timeout_s: Optional[float] = None) -> Any:
-        return self.call("DELETE", path_of(tenant, "users", user), timeout_s=timeout_s)
+        """All of the user leaves the log, which takes as long as a fold of it: give it a `timeout_s` for that. It is asked for once. After ConnectionFailed call
+        it again; NotFound with the kind no-user then says that nothing is left."""
+        return self.call("DELETE", path_of(tenant, "users", user), may_repeat=False, timeout_s=timeout_s, try_s=math.inf)
 
     # ---- what happened
 
@@ -159,18 +193,21 @@ class Client:
     def events(self, tenant: str, *, after: int = 0, page: int = 10000, timeout_s: Optional[float] = None) -> Iterator[Object]:
         """The log's events behind `after`, in their order, to the end that it has by then."""
         while True:
-            text = self.call("GET", path_of(tenant, "events"), query={"after": after, "limit": page}, parse=False, timeout_s=timeout_s)
-            found = lines(text)
+            found = self._page(tenant, after, page, timeout_s)
             if not found:
                 return
             yield from found
             after = int(found[-1]["seq"])
 
+    def _page(self, tenant: str, after: int, page: int, timeout_s: Optional[float]) -> List[Object]:
+        query = {"after": after, "limit": page}
+        return cast(List[Object], self._ask("GET", path_of(tenant, "events"), lines, query=query, timeout_s=timeout_s))
+
     def replay(self, tenant: str, configuration: Configuration, events: Optional[Iterable[Mapping[str, Any]]] = None, *, timeout_s: float = 600.0) -> Object:
         """What another configuration would have learned and earned on a log: the tenant's own, or `events`."""
         first = {"type": "replay", "configuration": configuration, "log": "own" if events is None else "body"}
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in [first, *(events or [])])
-        answer = lines(self.call("POST", path_of(tenant, "replay"), raw=text.encode(), kind=NDJSON, parse=False, timeout_s=timeout_s, try_s=timeout_s))
+        answer = self._ask("POST", path_of(tenant, "replay"), lines, raw=text.encode(), kind=NDJSON, timeout_s=timeout_s, try_s=timeout_s)
         last: Object = answer[-1] if answer else {}
         if last.get("type") == "failed":
             raise problem_of(last["problem"]["status"], last["problem"])
@@ -181,38 +218,44 @@ class Client:
     # ---- any request
 
     def call(self, method: str, path: str, body: Any = None, *, raw: Optional[bytes] = None, kind: Optional[str] = None, query: Optional[Mapping[str, Any]] = None,
-             tenant: Optional[str] = None, may_repeat: bool = True, parse: bool = True, timeout_s: Optional[float] = None, try_s: Optional[float] = None) -> Any:
-        """The answer's body. `may_repeat`: whether the request may be sent again when it is not known what became of it; a refusal by 429 or 503 has changed
-        nothing, so after those any request is sent again."""
+             tenant: Optional[str] = None, may_repeat: Optional[bool] = None, parse: bool = True, timeout_s: Optional[float] = None, try_s: Optional[float] = None) -> Any:
+        """The answer's body. `may_repeat`: whether the request may be sent again when it is not known what became of it; left out, a POST may not, anything else
+        may. A refusal by 429 or 503 has changed nothing, so after those any request is sent again."""
         data = raw if raw is not None or body is None else json.dumps(body, allow_nan=False).encode()
-        headers = self._headers(data, kind, tenant or self._tenant)
+        return self._ask(method, path, document if parse else untouched, raw=data, kind=kind, query=query, tenant=tenant,
+                         may_repeat=method != "POST" if may_repeat is None else may_repeat, timeout_s=timeout_s, try_s=try_s)
+
+    def _ask(self, method: str, path: str, read: Callable[[bytes], Any], *, raw: Optional[bytes] = None, kind: Optional[str] = None,
+             query: Optional[Mapping[str, Any]] = None, tenant: Optional[str] = None, may_repeat: bool = True, timeout_s: Optional[float] = None,
+             try_s: Optional[float] = None) -> Any:
         target = path + ("?" + urlencode(query) if query else "")
+        asked = Asked(method, target, self._headers(raw, kind, tenant or self._tenant), raw, read, may_repeat, try_s or self._try_s)
         end = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         n_failed = 0
         while True:
-            fault, again, retry_after = self._attempt(method, target, headers, data, end, try_s or self._try_s, may_repeat)
-            if isinstance(fault, Answer):
-                return (json.loads(fault.body) if fault.body else None) if parse else fault.body
+            fault, again, retry_after = self._attempt(asked, end)
+            if isinstance(fault, Result):
+                return fault.value
             n_failed += 1
             wait = self._retry.wait(n_failed, retry_after)
             if not again or n_failed == self._retry.attempts or time.monotonic() + wait >= end:
                 raise fault
             time.sleep(wait)
 
-    def _attempt(self, method: str, target: str, headers: Mapping[str, str], data: Optional[bytes], end: float, try_s: float,
-                 may_repeat: bool) -> tuple[Union[Answer, LaplacedError], bool, Optional[float]]:
-        """(the answer or what went wrong, whether to try again, when at the earliest)"""
+    def _attempt(self, asked: Asked, end: float) -> tuple[Union[Result, LaplacedError], bool, Optional[float]]:
+        """(the result or what went wrong, whether to try again, when at the earliest)"""
         try:
-            answer = self._transport.send(method, target, headers, data, min(end, time.monotonic() + try_s), may_repeat)
+            answer = self._transport.send(asked.method, asked.target, asked.headers, asked.data, min(end, time.monotonic() + asked.try_s), asked.may_repeat)
         except (NotSent, *FAILURES) as fault:
-            failed = ConnectionFailed(f"{method} {target}: {fault or type(fault).__name__}")
-            failed.__cause__ = fault
-            return failed, may_repeat or isinstance(fault, NotSent), None
+            return failed(asked, fault), asked.may_repeat or isinstance(fault, NotSent), None
         if answer.status < 400:
-            return answer, False, None
+            try:
+                return Result(asked.read(answer.body)), False, None
+            except ValueError as fault:  # cut off where nothing tells the length, or a proxy's page
+                return failed(asked, fault), asked.may_repeat, None
         retry_after = parse_retry_after(answer.headers.get("retry-after"))
         problem = problem_of_answer(answer.status, answer.body, retry_after, answer.headers.get("laplaced-request", ""))
-        return problem, answer.status in NOTHING_DONE or may_repeat and answer.status in PERHAPS_DONE, retry_after
+        return problem, answer.status in NOTHING_DONE or asked.may_repeat and answer.status in PERHAPS_DONE, retry_after
 
     def _headers(self, data: Optional[bytes], kind: Optional[str], tenant: Optional[str]) -> Mapping[str, str]:
         headers = {"User-Agent": "laplaced-python", "Accept": "*/*"}

@@ -10,7 +10,7 @@ class LaplacedError(Exception):
 
 
 class ConnectionFailed(LaplacedError):
-    """No answer came before the deadline. Whether the server did what was asked is not known; the same request may be sent again with the same ids."""
+    """No whole answer came before the deadline. Whether the server did what was asked is not known; the same request may be sent again with the same ids."""
 
 
 class Fault(NamedTuple):
@@ -28,8 +28,9 @@ class Problem(LaplacedError):
         self.type: str = str(document.get("type", "about:blank"))
         self.title: str = str(document.get("title", ""))
         self.detail: str = str(document.get("detail", ""))
-        self.faults = [Fault(str(e.get("pointer", "")), str(e.get("detail", ""))) for e in document.get("errors", []) if isinstance(e, dict)]
-        self.more_faults = int(document.get("more_errors", 0))
+        errors, more = document.get("errors"), document.get("more_errors")  # a proxy may say anything here
+        self.faults = [Fault(str(e.get("pointer", "")), str(e.get("detail", ""))) for e in (errors if isinstance(errors, list) else []) if isinstance(e, dict)]
+        self.more_faults = more if isinstance(more, int) else 0
         self.limit: Optional[str] = document.get("limit")
         self.maximum: Optional[float] = document.get("max")
         self.retry_after = retry_after

@@ -29,7 +29,8 @@ class Item:
 
 
 class Rewards:
-    """Use it as a context manager: its end sends what waits. A reward is given up `timeout_s` after it was added; its future then has the reason. With
+    """Use it as a context manager: its end sends what waits. A reward is given up `timeout_s` after it was added, or as soon as the server wants to be left alone
+    until then; its future then has the reason. With
     `waiting_most` rewards waiting, `add` waits for room."""
 
     def __init__(self, send: Send, *, tenant: Optional[str], most: int, wait_s: float, waiting_most: int, timeout_s: float, retry: Retry) -> None:
@@ -39,6 +40,7 @@ class Rewards:
         self._waiting: Deque[Item] = deque()
         self._n_under_way = 0
         self._is_hurried = self._is_closed = False
+        self._rest_end, self._why = 0.0, LaplacedError()  # when the server may be asked again, and why not before
         self._thread = threading.Thread(target=self._run, name="laplaced-rewards", daemon=True)
         self._thread.start()
 
@@ -63,8 +65,12 @@ class Rewards:
                 self._changed.wait()
             if self._is_closed:
                 raise RuntimeError("these rewards are closed")
-            self._waiting.append(item)
-            self._changed.notify_all()
+            is_late = item.end <= self._rest_end
+            if not is_late:
+                self._waiting.append(item)
+                self._changed.notify_all()
+        if is_late:
+            future.set_exception(self._why)
         return future
 
     def flush(self) -> None:
@@ -99,12 +105,30 @@ class Rewards:
                 return
             again, pause = self._deliver(batch)
             n_refused = n_refused + 1 if again else 0
-            with self._changed:
-                self._waiting.extendleft(reversed(again))
-                self._n_under_way = 0
-                self._changed.notify_all()
             if again:
-                time.sleep(self._retry.wait(n_refused, pause))
+                self._rest(again, self._retry.wait(n_refused, pause))
+            else:
+                self._end_batch()
+
+    def _rest(self, again: List[Item], seconds: float) -> None:
+        """Asks the server for nothing so long. Whose deadline comes before is given up at once."""
+        with self._changed:
+            self._rest_end, self._why = time.monotonic() + seconds, again[-1].last or ConnectionFailed("the server is not to be asked yet")
+            everything = [*again, *self._waiting]
+            self._waiting = deque(item for item in everything if item.end > self._rest_end)
+            late = [item for item in everything if item.end <= self._rest_end]
+            self._n_under_way = len(late)
+        for item in late:
+            item.future.set_exception(item.last or self._why)
+        self._end_batch()
+        with self._changed:
+            while (left := self._rest_end - time.monotonic()) > 0 and not (self._is_closed and not self._waiting):
+                self._changed.wait(left)
+
+    def _end_batch(self) -> None:
+        with self._changed:
+            self._n_under_way = 0
+            self._changed.notify_all()
 
     def _take(self) -> List[Item]:
         """The next batch: as many as fit, or those that have waited long enough. None at the end."""
@@ -139,6 +163,10 @@ class Rewards:
             return self._refused(batch, problem)
         except LaplacedError as fault:
             results = [fault] * len(batch)
+        except Exception as fault:  # whatever it is, nobody is to wait for ever
+            lost = LaplacedError(f"{type(fault).__name__}: {fault}")
+            lost.__cause__ = fault
+            results = [lost] * len(batch)
         again = [item for item, result in zip(batch, results) if not settle(item, result)]
         return again, None
 
@@ -146,7 +174,7 @@ class Rewards:
         """A batch that was refused whole. Rewards that the problem names are at fault; of a batch that is too large, or whose faults have no place, halves are tried."""
         if problem.status in NOTHING_DONE:
             return self._unless_late(batch, problem), problem.retry_after
-        named = {int(pointer.split("/")[1]) for pointer in problem.pointers if pointer.startswith("/") and pointer.split("/")[1].isdigit()}
+        named = {int(pointer.split("/")[1]) for pointer in problem.pointers if pointer.startswith("/") and pointer.split("/")[1].isdecimal()}
         bad = {i for i in named if i < len(batch)}
         if problem.status in (400, 422) and bad:
             for i in bad:

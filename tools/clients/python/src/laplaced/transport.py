@@ -102,6 +102,8 @@ class Transport:
         while not response.isclosed():  # it closes itself behind the last byte
             socket.settimeout(left(end))
             parts.append(response.read(65536))
+        if response.length:  # what Content-Length told and nobody sent
+            raise http.client.IncompleteRead(b"".join(parts), response.length)
         return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, b"".join(parts)), not response.will_close
 
 
