@@ -10,8 +10,8 @@
  * Call it first in main, before any thread. Logs at level info what is in force. */
 void ld_blas_core_settle(char *const *argv);
 
-/* The same for a client: no word, and threads of the library do not matter. Its models have the bits of a server's on the
- * same machine. */
+/* The same for a client: no word, and threads of the library do not matter. Its models have the bits of a server's on
+ * the same machine. */
 void ld_blas_core_match(char *const *argv);
 
 /* For tests. Class of a core type's name: 3 AVX-512, 2 AVX2 with FMA, 1 AVX, 0 below or unknown. */
