@@ -23,6 +23,9 @@
 
 #define BLOCK 32u                                 /* columns that dsytrd reduces before it updates the rest */
 #define MAX_ORDER ((size_t)INT_MAX / (BLOCK + 1)) /* LAPACK counts its work by an int */
+/* Values that OpenBLAS 0.3.21 may read behind the end of tau, and takes for nothing: its dsymv of processors that it
+ * does not know (SSE3) takes y by fours, and in dsytd2 y is tau. */
+#define BEHIND_TAU 4
 
 /* Reflectors of a panel. Two of them and of their products fit into n doubles a column. */
 static size_t panel_of(size_t n)
@@ -71,7 +74,7 @@ enum kb_err kb_tridiagonal_reduce(size_t n, double *a, double *diag, double *off
         return KB_OK;
     if (!is_lower_finite(n, a))
         return KB_ENOTPD;
-    double *work = kb_array(n, BLOCK + 1, sizeof *work);
+    double *work = kb_array(n * (BLOCK + 1) + BEHIND_TAU, 1, sizeof *work);
     if (work == NULL)
         return KB_ENOMEM;
     double *tau = work + BLOCK * n;

@@ -2,7 +2,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/alloc.h"
 #include "kbt.h"
 #include "linalg/tridiagonal.h"
 
@@ -99,8 +103,62 @@ START_TEST(what_is_not_finite_is_refused_and_nothing_is_fine)
 }
 END_TEST
 
-int main(void)
+#define PAGE 4096
+#define ROOM ((size_t)1 << 20) /* of a block with its pages */
+
+/* A block that ends where memory ends: whoever reads a value behind it dies. Each stands in a room of its own. */
+static void *take_at_the_end(void *ptr, size_t bytes)
 {
+    char *room = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const bool is_fine =
+        ptr == NULL && bytes <= ROOM - PAGE && room != MAP_FAILED && mprotect(room + ROOM - PAGE, PAGE, PROT_NONE) == 0;
+    return is_fine ? room + ROOM - PAGE - (bytes + 7) / 8 * 8 : NULL;
+}
+
+static void keep(void *ptr)
+{
+    (void)ptr;
+}
+
+/* Orders whose remainder by four is each of the four, of one block of the reduction and of several. */
+START_TEST(nothing_behind_the_end_of_a_block_is_read)
+{
+    static const struct kb_alloc_hook hook = {take_at_the_end, keep};
+    const size_t orders[] = {4, 5, 6, 7, 8, 64, 65, 66, 67, 100};
+
+    for (size_t c = 0; c < sizeof orders / sizeof *orders; c++) {
+        kb_alloc_set_hook(&hook);
+        struct form f = reduce(orders[c], c);
+        kb_alloc_set_hook(NULL);
+        close_form(&f);
+    }
+}
+END_TEST
+
+/* OpenBLAS takes the oldest kernels where it does not know the processor, and chooses before main: a process of its
+ * own runs them. */
+START_TEST(the_oldest_kernels_read_nothing_behind_what_they_are_given)
+{
+    const pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        setenv("OPENBLAS_CORETYPE", "Prescott", 1);
+        setenv("OPENBLAS_NUM_THREADS", "1", 1);
+        execl("/proc/self/exe", "test_tridiagonal", "at-the-end-of-memory", (char *)NULL);
+        _exit(127);
+    }
+    ck_assert_int_gt(child, 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "ended with status %#x", (unsigned)status);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "at-the-end-of-memory") == 0)
+        return KBT_RUN("tridiagonal at the end of memory", nothing_behind_the_end_of_a_block_is_read);
     return KBT_RUN("tridiagonal", the_form_satisfies_the_definition, columns_are_rotated_one_by_one,
-                   what_is_not_finite_is_refused_and_nothing_is_fine);
+                   what_is_not_finite_is_refused_and_nothing_is_fine,
+                   the_oldest_kernels_read_nothing_behind_what_they_are_given);
 }
