@@ -220,7 +220,8 @@ static void write_line(struct ld_replay_job *j, char *text)
     free(text);
 }
 
-/* Progress is told when the last of it is under way: a client that reads slowly gets less of it. */
+/* Progress is told when the last of it is under way: a client that reads slowly gets less of it. Behind the last line
+ * there is none, since the report comes next. */
 static int run(struct ld_replay_job *j, struct ld_problem *p)
 {
     int64_t told_us = ld_monotonic_us();
@@ -228,7 +229,7 @@ static int run(struct ld_replay_job *j, struct ld_problem *p)
     write_line(j, line_of(j, "progress", put_progress));
     while ((rc = ld_replay_go_on(j->replay, STEP_LINES, p)) == 1) {
         const int64_t now_us = ld_monotonic_us();
-        if (now_us - told_us < PROGRESS_US || !ld_stream_is_sent(j->stream))
+        if (now_us - told_us < PROGRESS_US || ld_replay_is_read(j->replay) || !ld_stream_is_sent(j->stream))
             continue;
         told_us = now_us;
         write_line(j, line_of(j, "progress", put_progress));

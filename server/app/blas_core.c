@@ -58,28 +58,32 @@ static void run_again(char *const *argv, const char *now, const char *best)
         unsetenv("OPENBLAS_CORETYPE");
 }
 
-/* The guard is taken out of the environment again, so that a child of ours judges for itself. */
-void ld_blas_core_match(char *const *argv)
-{
-    const char *now = kb_blas_core_name(), *best = kb_blas_core_best();
-
-    if (ld_blas_core_is_wrong(now, best, getenv("OPENBLAS_CORETYPE"), getenv(GUARD)))
-        run_again(argv, now, best);
-    unsetenv(GUARD);
-    kb_blas_single_thread();
-}
-
-void ld_blas_core_settle(char *const *argv)
+/* Runs by the kernels that fit, with one thread per call. A caller whose library must have no threads of its own,
+ * asleep as they are, says so. */
+static void run_by_the_best(char *const *argv, bool is_alone)
 {
     const char *now = kb_blas_core_name(), *best = kb_blas_core_best(), *corrected = getenv(GUARD);
     const bool is_wrong = ld_blas_core_is_wrong(now, best, getenv("OPENBLAS_CORETYPE"), corrected);
 
-    if (is_wrong || (kb_blas_n_threads() > 1 && corrected == NULL))
+    if (is_wrong || (is_alone && kb_blas_n_threads() > 1 && corrected == NULL))
         run_again(argv, now, is_wrong ? best : NULL);
+    kb_blas_single_thread();
+}
+
+/* The guard is taken out of the environment again, so that a child of ours judges for itself. */
+void ld_blas_core_match(char *const *argv)
+{
+    run_by_the_best(argv, false);
+    unsetenv(GUARD);
+}
+
+void ld_blas_core_settle(char *const *argv)
+{
+    run_by_the_best(argv, true);
+    const char *now = kb_blas_core_name(), *corrected = getenv(GUARD);
     if (corrected != NULL && strcmp(corrected, now) != 0)
         ld_log(LD_LOG_INFO, "OpenBLAS kernels: %s, corrected from %s", now, corrected);
     else
         ld_log(LD_LOG_INFO, "OpenBLAS kernels: %s", now);
     unsetenv(GUARD);
-    kb_blas_single_thread();
 }

@@ -213,6 +213,11 @@ int ld_replay_finish(struct ld_replay *x, struct ld_problem *p)
 /* ---- what is told -------------------------------------------------------------------------------------------------
  */
 
+bool ld_replay_is_read(const struct ld_replay *x)
+{
+    return x->lines.n_bytes >= x->bytes;
+}
+
 uint64_t ld_replay_digest(const struct ld_replay *x)
 {
     return kb_engine_digest(ld_shadow_engine(x->shadow));

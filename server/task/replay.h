@@ -28,6 +28,8 @@ void ld_replay_close(struct ld_replay *x); /* NULL is fine; the file of its own 
 
 /* Up to n more lines. 1: there may be more, 0: that was the last, -1 with the problem. */
 int ld_replay_go_on(struct ld_replay *x, size_t n, struct ld_problem *p);
+/* Whether every byte of the log has been read: there is no more to come, though nobody has looked yet. */
+bool ld_replay_is_read(const struct ld_replay *x);
 
 /* After the last line: the shadow's own log is whole and closed. */
 int ld_replay_finish(struct ld_replay *x, struct ld_problem *p);

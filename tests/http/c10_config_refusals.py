@@ -57,6 +57,12 @@ def test_what_is_not_supported_is_refused_by_field(fixed, configuration, pointer
     assert (fixed.model("fixed"), fixed.call("GET", "/tenants").json) == before
 
 
+def test_an_algorithm_that_there_is_not_is_told_all_that_there_are(fixed):
+    answer = fixed.call("PUT", "/tenants/never-made", {"algorithm": "nope"}, expect=400)
+    (error,) = answer.json["errors"]
+    assert error["pointer"] == "/algorithm" and error["detail"] == "expected one of " + ", ".join(CONTRACT.doc["components"]["schemas"]["Algorithm"]["enum"])
+
+
 def test_the_defaults_spelled_out_are_accepted(fixed):
     for configuration in ({"user_kernel": {"power": 1, "tau": 1, "k": 8, "lengthscale": "median", "bandwidth": "median", "features": 256, "refresh": 200,
                                            "min_observations": 5, "tolerance": 0.0001}}, {"confidence": {"type": "fixed", "norm_bound": "auto"}}, {"pending": "ignore"},

@@ -108,6 +108,26 @@ START_TEST(a_decision_comes_with_its_reward_and_its_candidates)
 }
 END_TEST
 
+/* Each window has its line there, also of a decision that has had its reward: nothing is skipped for it. */
+START_TEST(where_there_are_metrics_the_end_of_a_window_that_was_rewarded_is_no_reward)
+{
+    for (int has_metrics = 0; has_metrics < 2; has_metrics++) {
+        struct ld_decisions d;
+        struct seen seen = {0};
+        struct kb_spec spec = {.aggregation = KB_AGG_FIRST, .has_metrics = has_metrics == 1};
+
+        make_events();
+        events[0].as.configured.spec = &spec;
+        events[5] = (struct kb_event){.type = KB_EV_EXPIRED, .seq = 6, .as.expired = {.decision = "d2"}};
+        ck_assert_int_eq(read_all(&d, &seen), 0);
+        ck_assert_uint_eq(seen.n, 2);
+        ck_assert(seen.reward[0] == 3 && seen.reward[1] == -1);
+        ck_assert((d.skipped[0].reason == NULL) == (has_metrics == 1));
+        ld_decisions_close(&d);
+    }
+}
+END_TEST
+
 START_TEST(memory_that_is_out_is_told_and_nothing_is_left)
 {
     static const struct kb_alloc_hook hook = {take, give};
@@ -136,5 +156,6 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("own log", a_decision_comes_with_its_reward_and_its_candidates,
+                   where_there_are_metrics_the_end_of_a_window_that_was_rewarded_is_no_reward,
                    memory_that_is_out_is_told_and_nothing_is_left);
 }

@@ -300,23 +300,29 @@ START_TEST(the_guardrail_waits_where_the_log_has_no_chance_in_it)
 }
 END_TEST
 
+/* A decision of an even draw at 100, whose window closes at 1000 and of which the guardrail's group has a half. */
+static void decide_by_odds(struct ld_scores *s, const char *id)
+{
+    static const struct kb_ev_odds odds[2] = {{"a", 0.5}, {"b", 0.5}};
+    struct kb_event ev = decided(id, &A, 0.5, 100);
+
+    ev.as.decided.odds = odds;
+    ev.as.decided.n_odds = 2;
+    ev.as.decided.expires_at_ms = 1000;
+    ld_scores_decide(s, &ev, 0.25, 0.5);
+    ld_scores_follow(s, &ev);
+}
+
 /* Rewards that come in any order are added in that of the decisions; one that does not come holds up the others. */
 START_TEST(the_guardrail_adds_decisions_in_their_order)
 {
-    const struct kb_ev_odds odds[2] = {{"a", 0.5}, {"b", 0.5}};
     struct ld_scores s = {0};
     char id[24];
 
     ld_scores_configure(&s, guarded("\"default_reward\":null,"), 1, "x");
     for (int i = 0; i < 4; i++) {
-        struct kb_event ev;
-
         snprintf(id, sizeof id, "d%d", i);
-        ev = decided(id, &A, 0.5, 100);
-        ev.as.decided.odds = odds;
-        ev.as.decided.n_odds = 2;
-        ev.as.decided.expires_at_ms = 1000;
-        ld_scores_decide(&s, &ev, 0.25, 0.5);
+        decide_by_odds(&s, id);
     }
     follow(&s, rewarded("d1", NULL, 1, 200));
     follow(&s, rewarded("d3", NULL, 1, 200));
@@ -337,22 +343,14 @@ END_TEST
 /* The server was away: what its windows have closed is told one line after the other, hours later. */
 START_TEST(after_a_pause_the_guardrail_takes_those_without_a_reward_too)
 {
-    const struct kb_ev_odds odds[2] = {{"a", 0.5}, {"b", 0.5}};
     const int64_t back_ms = 1000 + 2 * 3600 * 1000;
     struct ld_scores s = {0};
     char id[24];
 
     ld_scores_configure(&s, guarded("\"default_reward\":0,"), 1, "x");
     for (int i = 0; i < 100; i++) {
-        struct kb_event ev;
-
         snprintf(id, sizeof id, "d%d", i);
-        ev = decided(id, &A, 0.5, 100);
-        ev.as.decided.odds = odds;
-        ev.as.decided.n_odds = 2;
-        ev.as.decided.expires_at_ms = 1000;
-        ld_scores_decide(&s, &ev, 0.25, 0.5);
-        follow(&s, ev);
+        decide_by_odds(&s, id);
     }
     for (int i = 0; i < 100; i += 10) {
         snprintf(id, sizeof id, "d%d", i);
@@ -373,19 +371,11 @@ END_TEST
 /* Whoever was erased has no line that closes a window: an hour of a log that goes on, and it is given up. */
 START_TEST(a_line_that_never_comes_holds_the_guardrail_up_for_an_hour_of_events)
 {
-    const struct kb_ev_odds odds[2] = {{"a", 0.5}, {"b", 0.5}};
     struct ld_scores s = {0};
 
     ld_scores_configure(&s, guarded("\"default_reward\":0,"), 1, "x");
-    for (int i = 0; i < 2; i++) {
-        struct kb_event ev = decided(i == 0 ? "gone" : "d", &A, 0.5, 100);
-
-        ev.as.decided.odds = odds;
-        ev.as.decided.n_odds = 2;
-        ev.as.decided.expires_at_ms = 1000;
-        ld_scores_decide(&s, &ev, 0.25, 0.5);
-        follow(&s, ev);
-    }
+    decide_by_odds(&s, "gone");
+    decide_by_odds(&s, "d");
     follow(&s, expired("d", true, 0, 1000));
     for (int64_t minute = 1; minute <= 60; minute++) {
         ck_assert_uint_eq(s.told.guard.pair.n, 0);
