@@ -9,6 +9,7 @@ enum ld_repair_action { LD_REPAIR_READ_ONLY, LD_REPAIR_DROP, LD_REPAIR_LIFT }; /
 struct ld_repair {
     enum ld_repair_action action;
     uint64_t seq; /* the line, 0: not told; not read by lift */
+    char by[17];  /* the id of the key that asked; "": none was asked for, or it has no id */
 };
 
 #endif
