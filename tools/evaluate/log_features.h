@@ -2,7 +2,7 @@
 #ifndef LC_LOG_FEATURES_H
 #define LC_LOG_FEATURES_H
 
-#include "evaluate/hashing.h"
+#include "base/hashing.h"
 #include "common/json.h"
 #include "evaluate/log_reader.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "evaluate/hashing.h"
+#include "base/hashing.h"
 #include "evaluate/log_features.h"
 #include "evaluate/log_map.h"
 #include "evaluate/log_own.h"
