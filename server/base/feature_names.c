@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/alloc.h"
 #include "base/hashing.h"
 
 struct ld_leaf {
@@ -132,40 +132,42 @@ static enum kb_err fail(const struct walk *w, const char *text)
 
 /* --- leaves -------------------------------------------------------------------------------------------- */
 
-static enum kb_err grow(struct ld_names *names, size_t n_path)
+/* The array with room for `need` items, *cap of them by now; NULL: no memory, and the array is as it was. */
+static void *regrow(void *array, size_t *cap, size_t need, size_t first, size_t size)
 {
-    const size_t cap_leaves = kb_grown_cap(names->cap_leaves, names->n_leaves + 1, 32);
-    const size_t cap_path = kb_grown_cap(names->cap_path, names->n_path + n_path, 1024);
+    size_t more = *cap > 0 ? *cap : first;
 
-    if (cap_leaves != names->cap_leaves) {
-        void *grown = kb_regrow(names->leaf, cap_leaves, sizeof *names->leaf);
-        if (grown == NULL)
-            return KB_ENOMEM;
-        names->leaf = grown;
-        names->cap_leaves = cap_leaves;
-    }
-    if (cap_path != names->cap_path) {
-        void *grown = kb_regrow(names->path, cap_path, 1);
-        if (grown == NULL)
-            return KB_ENOMEM;
-        names->path = grown;
-        names->cap_path = cap_path;
-    }
-    return KB_OK;
+    if (need <= *cap)
+        return array;
+    while (more < need)
+        more *= 2;
+    void *grown = kb_regrow(array, more, size);
+    if (grown != NULL)
+        *cap = more;
+    return grown;
+}
+
+static bool has_room(struct ld_names *names, size_t n_path)
+{
+    void *leaf = regrow(names->leaf, &names->cap_leaves, names->n_leaves + 1, 32, sizeof *names->leaf);
+    if (leaf == NULL)
+        return false;
+    names->leaf = leaf;
+    void *path = regrow(names->path, &names->cap_path, names->n_path + n_path + 1, 1024, 1);
+    if (path == NULL)
+        return false;
+    names->path = path;
+    return true;
 }
 
 /* The number of a namespace, which is new: the first is "", all others are names of different members. */
 static size_t add_space(struct ld_names *names, const char *name)
 {
-    const size_t cap = kb_grown_cap(names->cap_spaces, names->n_spaces + 1, 16);
+    void *space = regrow(names->space, &names->cap_spaces, names->n_spaces + 1, 16, sizeof *names->space);
 
-    if (cap != names->cap_spaces) {
-        void *grown = kb_regrow(names->space, cap, sizeof *names->space);
-        if (grown == NULL)
-            return NO_SPACE;
-        names->space = grown;
-        names->cap_spaces = cap;
-    }
+    if (space == NULL)
+        return NO_SPACE;
+    names->space = space;
     names->space[names->n_spaces] = (struct ld_space){name, names->n_spaces};
     return names->n_spaces++;
 }
@@ -180,7 +182,7 @@ static enum kb_err put_leaf(struct walk *w, const char *text, size_t n, double v
         return fail(w, "the object has more than 1000 features");
     if (w->depth > 1 && w->space == NO_SPACE)
         w->space = w->top[0] == '\0' ? 0 : add_space(names, w->top);
-    if ((w->depth > 1 && w->space == NO_SPACE) || grow(names, w->n_path) != KB_OK)
+    if ((w->depth > 1 && w->space == NO_SPACE) || !has_room(names, w->n_path))
         return KB_ENOMEM;
     if (text != NULL) {
         ld_murmur_add(&hash, "=", 1);
