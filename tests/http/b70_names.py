@@ -11,7 +11,7 @@ import pytest
 
 from contract import NDJSON, ROOT
 from harness import Client, run_ctl
-from names import Fault, asinh, leaves, mapped
+from names import Fault, asinh, leaves, mapped, murmur3
 
 MAPPING = {"mapping": "names-1", "dim": 32, "seed": 5, "weights": {"article": 2.5, "": 0.5}}
 PHONE = {"device": "phone", "hour": 13, "article": {"topic": "sport", "age_h": 2}}
@@ -308,3 +308,72 @@ def test_the_mapping_outlives_restart_snapshot_compaction_copy_and_export(boot, 
     server.start()
     assert api.call("GET", "/tenants/t").json["configuration"] == shown
     assert api.call("POST", "/tenants/t/posterior", ask).json["mean"][0] == pytest.approx(want["mean"][0], rel=1e-12)
+
+
+# ---- logs of others -----------------------------------------------------------------------------------------------------------------
+
+def dsjson_line(rng, i, context, actions):
+    chosen = rng.randrange(len(actions))
+    return {"_label_cost": -(i % 3) / 2, "_label_probability": 1 / len(actions), "_label_Action": chosen + 1, "_labelIndex": chosen, "EventId": f"e{i}",
+            "Timestamp": "2021-02-04T16:31:29.2460000Z", "a": [chosen + 1, *(k + 1 for k in range(len(actions)) if k != chosen)], "p": [1 / len(actions)] * len(actions),
+            "c": {**context, "_multi": [{"_tag": f"arm{k}", **a} for k, a in enumerate(actions)]}}, chosen
+
+
+def test_a_log_and_live_requests_of_the_same_json_are_the_same_vectors(server, api, name, tmp_path):
+    rng, lines, lived = random.Random(5), [], []
+    pair = twins(api, name, algorithm="ek-ucb")
+    for i in range(60):
+        context = {"User": {"age": rng.randint(1, 90), "town": some_name(rng).lstrip("_")}, "_private": 1, "n": some_value(rng, 2), "deep": {"v": some_value(rng, 2)}}
+        actions = [{"i": {"topic": rng.choice("abc"), "x": some_value(rng, 3)}, "j": [{"len": rng.random()}, {"tags": ["p", some_name(rng)]}]} for _ in range(3)]
+        line, chosen = dsjson_line(rng, i, context, actions)
+        lines.append(json.dumps(line, ensure_ascii=i % 2 == 0))
+        lived.append({"user": "-", "context": line["c"], "arm": {"id": f"arm{chosen}", "features": line["c"]["_multi"][chosen]}, "reward": (i % 3) / 2,
+                      "propensity": 1 / 3})
+    log = tmp_path / "log.dsjson"
+    log.write_text("\n".join(lines) + "\n")
+    run_ctl(server, "import", "--format", "dsjson", "--tenant", pair[0], str(log))
+    api.call("POST", "/observe", raw="\n".join(map(json.dumps, lived)), kind=NDJSON, tenant=pair[1])
+    told = [[e for e in api.events(one) if e["type"] == "observed"] for one in pair]
+    assert len(told[0]) == 60
+    for imported, live, body in zip(*told, lived):
+        assert (imported["context"], imported["features"]) == (live["context"], live["features"]) == (of(body["context"]), of(body["arm"]["features"]))
+    ask = {"users": ["-"], "context": lived[0]["context"], "arms": [lived[1]["arm"]]}
+    assert len({json.dumps(api.call("POST", f"/tenants/{one}/posterior", ask).json["mean"]) for one in pair}) == 1
+
+
+def test_a_log_with_what_has_no_vector_is_named_by_line_and_place(server, api, name, tmp_path):
+    put_named(api, name, algorithm="ek-ucb")
+    log = tmp_path / "log.dsjson"
+    log.write_text(json.dumps(dsjson_line(random.Random(1), 0, {"a": {"b": [[1]]}}, [{}, {}])[0]) + "\n")
+    ran = run_ctl(server, "import", "--format", "dsjson", "--tenant", name, str(log), expect=1)
+    assert "log.dsjson:1: c: /a/b/0: an array in an array" in ran
+    assert not [e for e in api.events(name) if e["type"] == "observed"]
+
+
+def test_a_tenant_without_the_mapping_learns_a_log_as_before(server, api, name, tmp_path):
+    """Names hashed as they were, without norms: h and sign are the same function."""
+    api.put_tenant(name, algorithm="ek-ucb", context_dim=16, arm_dim=16)
+    log = tmp_path / "log.dsjson"
+    log.write_text(json.dumps(dsjson_line(random.Random(1), 0, {"u": {"age": 3}}, [{"k": "v"}])[0]) + "\n")
+    run_ctl(server, "import", "--format", "dsjson", "--tenant", name, str(log))
+    event = [e for e in api.events(name) if e["type"] == "observed"][0]
+    h = murmur3(b"u^age", 0)
+    assert event["context"] == [(-3.0 if h & 1 else 3.0) if i == h * 16 >> 32 else 0 for i in range(16)]
+
+
+def test_evaluate_reads_objects_as_the_policys_configuration_maps_them(server, tmp_path):
+    """The estimates are those of the same log with the vectors that the oracle makes."""
+    rng, named, mapped_lines = random.Random(9), [], []
+    for i in range(120):
+        context, arm = {"u": {"town": rng.choice("xyz"), "age": rng.randint(1, 60)}}, rng.choice("abc")
+        line = {"user": f"u{i % 5}", "arm": {"id": arm, "features": {"topic": arm, "n": ord(arm)}}, "context": context, "reward": rng.random(), "propensity": 1 / 3}
+        named.append(line)
+        mapped_lines.append({**line, "context": of(context), "arm": {"id": arm, "features": of(line["arm"]["features"])}})
+    told = []
+    for lines, fields in ((named, {"features": MAPPING}), (mapped_lines, {"context_dim": 32, "arm_dim": 32})):
+        log, config = tmp_path / "log.ndjson", tmp_path / "policy.json"
+        log.write_text("\n".join(map(json.dumps, lines)) + "\n")
+        config.write_text(json.dumps({"algorithm": "ek-ucb", **fields}))
+        ran = run_ctl(server, "--json", "evaluate", "--format", "ndjson", "--policy", str(config), "--policy", "uniform", "--resamples", "60", str(log))
+        told.append([{k: v for k, v in p.items() if k != "seconds"} for p in json.loads(ran)["policies"]])
+    assert told[0] == told[1] and told[0]
