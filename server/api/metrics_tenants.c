@@ -117,7 +117,7 @@ static void put_listed(struct ld_text *t, const struct samples *all)
          offsetof(struct sample, observed)},
         {"expired_total", "counter", "Decisions whose window closed.", offsetof(struct sample, expired)},
         {"late_rewards_total", "counter", "Rewards after their window.", offsetof(struct sample, late)},
-        {"unknown_rewards_total", "counter", "Rewards that found no decision, since the tenant was opened.",
+        {"unknown_rewards_total", "counter", "Rewards that found no decision.",
          offsetof(struct sample, unknown)},
         {"pending_decisions", "gauge", "Open decisions.", offsetof(struct sample, pending)},
         {"learned_rewards", "gauge", "Rewards in the model.", offsetof(struct sample, learned)},

@@ -89,7 +89,10 @@ static enum ld_chore look(struct ld_tenant *t)
 
 static enum ld_chore save_now(struct ld_tenant *t)
 {
-    if (t->books.n > 0 && t->books.saved_seq != t->seq && !atomic_load(&t->is_failing))
+    const struct ld_books *b = &t->books;
+
+    if (b->n > 0 && (b->saved_seq != t->seq || b->saved_unknown != atomic_load(&b->n_unknown)) &&
+        !atomic_load(&t->is_failing))
         save(t);
     return LD_CHORE_NONE;
 }

@@ -12,6 +12,9 @@
 #include "store/store.h"
 #include "tenant/fold.h"
 
+#define UNKNOWN "unknown" /* the row of n_unknown */
+#define UNKNOWN_VERSION 1u
+
 /* ---- one book ----------------------------------------------------------------------------------------- */
 
 static void drop_state(struct ld_book *book)
@@ -74,12 +77,24 @@ struct opening {
     enum kb_err rc;
 };
 
+static void load_unknown(struct ld_books *b, const struct ld_book_row *row)
+{
+    struct kb_reader r;
+
+    kb_reader_init(&r, row->body, row->n_body);
+    const uint64_t n = kb_get_u64(&r);
+    if (row->version == UNKNOWN_VERSION && r.rc == KB_OK && r.pos == r.n)
+        atomic_store(&b->n_unknown, b->saved_unknown = n);
+}
+
 /* A row that is of another version or that cannot be read leaves an empty book. */
 static int load(void *arg, const struct ld_book_row *row)
 {
     struct opening *o = arg;
     struct kb_reader r;
 
+    if (strcmp(row->name, UNKNOWN) == 0)
+        load_unknown(o->books, row);
     kb_reader_init(&r, row->body, row->n_body);
     for (size_t i = 0; i < o->books->n; i++) {
         struct ld_book *book = &o->books->book[i];
@@ -122,6 +137,7 @@ enum kb_err ld_books_open(struct ld_books *b, const struct ld_book_kind *const *
 
     b->n = 0;
     b->saved_seq = b->tried_seq = tip;
+    atomic_store(&b->n_unknown, b->saved_unknown = 0);
     for (; kinds != NULL && kinds[b->n] != NULL; b->n++) {
         assert(b->n < LD_MOST_BOOKS);
         b->book[b->n] = (struct ld_book){.kind = kinds[b->n]};
@@ -267,12 +283,22 @@ static enum kb_err pack(const struct ld_book *book, struct ld_book_row *row)
     return w.rc;
 }
 
+static enum kb_err pack_unknown(const struct ld_books *b, struct ld_book_row *row)
+{
+    struct kb_writer w;
+
+    kb_writer_init(&w);
+    kb_put_u64(&w, atomic_load(&b->n_unknown));
+    *row = (struct ld_book_row){.name = UNKNOWN, .version = UNKNOWN_VERSION, .body = w.data, .n_body = w.n};
+    return w.rc;
+}
+
 /* No mutex: the writer alone changes books that are not behind. */
 enum kb_err ld_books_pack(struct ld_books *b, struct ld_book_rows *out)
 {
     enum kb_err rc = KB_OK;
 
-    *out = (struct ld_book_rows){.row = calloc(b->n + 1, sizeof *out->row), .seq = UINT64_MAX};
+    *out = (struct ld_book_rows){.row = calloc(b->n + 2, sizeof *out->row), .seq = UINT64_MAX};
     if (out->row == NULL)
         return KB_ENOMEM;
     for (size_t i = 0; i < b->n && rc == KB_OK; i++) {
@@ -281,6 +307,8 @@ enum kb_err ld_books_pack(struct ld_books *b, struct ld_book_rows *out)
         rc = pack(&b->book[i], &out->row[out->n++]);
         out->seq = b->book[i].seq < out->seq ? b->book[i].seq : out->seq;
     }
+    if (rc == KB_OK && atomic_load(&b->n_unknown) > 0)
+        rc = pack_unknown(b, &out->row[out->n++]);
     return rc;
 }
 
@@ -301,8 +329,10 @@ int ld_books_save(struct ld_books *b, struct ld_store *store, struct ld_message 
         rc = rows.n > 0 ? ld_store_put_books(store, rows.row, rows.n, why) : LD_STORE_OK;
     else
         ld_fail(why, "out of memory");
-    if (rc == LD_STORE_OK && rows.n > 0)
+    if (rc == LD_STORE_OK && rows.seq < UINT64_MAX)
         b->saved_seq = rows.seq;
+    if (rc == LD_STORE_OK)
+        b->saved_unknown = atomic_load(&b->n_unknown);
     ld_book_rows_close(&rows);
     return rc;
 }

@@ -41,6 +41,10 @@ struct ld_books {
     atomic_bool is_alarmed; /* a book that is not behind is */
     /* The writer's: the least event that a saved book has taken, and the last one when saving was tried last. */
     uint64_t saved_seq, tried_seq;
+    /* Rewards that found no decision, which no line has: a row of its own beside the books', as of the last save. The
+     * writer counts. */
+    _Atomic uint64_t n_unknown;
+    uint64_t saved_unknown;
 };
 
 /* Those of `kinds` (NULL: none), as the file has them. A book that cannot be read is begun anew, at the log's first

@@ -184,7 +184,7 @@ static void judge_item(struct ld_tenant *t, struct ld_op *op, size_t i)
     if (rc != KB_OK)
         tell(result, 503, "the tenant is busy with what this depends on");
     if (result->status == 404 && result->type == LD_NO_DECISION)
-        atomic_fetch_add_explicit(&t->n_unknown_rewards, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&t->books.n_unknown, 1, memory_order_relaxed);
 }
 
 /* Items are judged one after the other against a state in which everything that they depend on is applied, so an

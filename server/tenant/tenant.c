@@ -447,7 +447,7 @@ void ld_tenant_weigh(struct ld_tenant *t)
 
 uint64_t ld_tenant_unknown_rewards(const struct ld_tenant *t)
 {
-    return atomic_load_explicit(&t->n_unknown_rewards, memory_order_relaxed);
+    return atomic_load_explicit(&t->books.n_unknown, memory_order_relaxed);
 }
 
 size_t ld_tenant_bytes(const struct ld_tenant *t)

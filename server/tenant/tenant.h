@@ -182,7 +182,7 @@ uint64_t ld_tenant_read_only(const struct ld_tenant *t, const char **fault);
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t); /* the writer builds a new model; the old one serves */
 /* Since when changes wait without that the writer has answered any: monotonic, us; 0: none wait. */
 int64_t ld_tenant_waiting_since(const struct ld_tenant *t);
-/* Rewards that found no decision since it was opened. No lock. */
+/* Rewards that found no decision (books.h). No lock. */
 uint64_t ld_tenant_unknown_rewards(const struct ld_tenant *t);
 size_t ld_tenant_queue_depth(const struct ld_tenant *t);
 size_t ld_tenant_queue_bytes(const struct ld_tenant *t); /* of the bodies of what waits */

@@ -58,7 +58,6 @@ struct ld_tenant {
     atomic_bool has_challengers;      /* the configuration has */
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_look_ms;         /* at what the log may lose by its retention; INT64_MAX: none is set */
-    _Atomic uint64_t n_unknown_rewards;   /* that found no decision, since the opening */
     _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */
     atomic_bool is_compacting;
     struct ld_store *store;

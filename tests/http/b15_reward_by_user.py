@@ -77,6 +77,34 @@ def test_none_is_told_and_counted_and_breaks_no_batch(api, server, tenant):
     assert value(parse(api.call("GET", "/metrics").text), "laplaced_unknown_rewards_total", tenant=tenant) == 3
 
 
+def test_the_count_of_what_found_none_outlives_a_stop_and_a_compaction(boot):
+    """No line has it: it goes into the file with the books, when the tenant is closed or its log compacted."""
+    server = boot()
+    api = Client(server)
+    api.put_tenant("t", algorithm="ucb", tune=False)
+
+    def lose(n):
+        for _ in range(n):
+            api.call("POST", "/reward", {"user": "ghost", "reward": 1}, tenant="t", expect=404)
+
+    lose(3)
+    server.terminate()
+    server.start()
+    assert api.stats("t")["unknown"] == 3 and len(api.events("t")) == 1
+    lose(2)
+    assert api.stats("t")["unknown"] == 5
+    server.terminate()
+    server.start()
+    assert api.stats("t")["unknown"] == 5
+    lose(1)
+    for _ in range(5):
+        api.reward(show(api, "t"), 1, tenant="t")
+    assert api.call("POST", "/tenants/t/compact", {"keep_events": 1}).json["compacted"]
+    lose(1)
+    server.restart()  # kill -9: as it was written down
+    assert api.stats("t")["unknown"] == 6 and api.verify("t")["equal"]
+
+
 def test_a_slot_of_a_slate_is_named_by_its_arm(api, tenant):
     answer = api.select("u", candidates=ARMS, top=3, tenant=tenant)
     d, arms = answer["decision"], [r["arm"] for r in answer["ranking"]]
