@@ -8,7 +8,7 @@ import pytest
 
 import oracle
 from contract import NDJSON
-from harness import Client
+from harness import Client, Server
 from oracle import Model
 
 USERS = [f"u{i}" for i in range(8)]
@@ -16,6 +16,14 @@ FRIENDS = [(USERS[i], USERS[j], 1 + (i + j) % 3) for i in range(6) for j in rang
 NODES = [u for u in USERS if any(u in f for f in FRIENDS)]
 EDGES = {(u, v): w for u, v, w in FRIENDS}
 FIXED = {"mean": 0.4, "arm": 0.3, "user": 0.5, "context": 0.7, "feature": 0.6, "linear": 0.2}
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory):
+    """Of a server that ends builds before it answers: a model that finds its scales does not change between two questions."""
+    running = Server(tmp_path_factory.mktemp("laplaced"), "--finish-builds").start()
+    yield Client(running)
+    running.close()
 
 
 def neighbours(api, name, user, arm, n=20, expect=200, **body):
@@ -196,7 +204,7 @@ def test_nothing_is_told_before_anything_is_learned_or_where_the_model_is_not_as
 
 
 def test_it_stays_the_same_over_a_restart_a_compaction_and_without_an_erased_user(boot):
-    server = boot()
+    server = boot("--finish-builds")
     client = Client(server)
     configuration = dict(algorithm="laplaced-kors", context_dim=2, arm_dim=2)
     learn(client, "t", configuration, observations(configuration, 60, 8))
