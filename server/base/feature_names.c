@@ -130,6 +130,19 @@ static enum kb_err fail(const struct walk *w, const char *text)
     return kb_fail(KB_EINVAL, w->msg, pointer, "%s", text);
 }
 
+/* A limit is passed. */
+static enum kb_err pass(const struct walk *w, const char *limit, uint32_t most, const char *text)
+{
+    w->names->limit = limit;
+    w->names->most = most;
+    return fail(w, text);
+}
+
+static enum kb_err pass_path(const struct walk *w)
+{
+    return pass(w, "feature_path_bytes", LD_NAMES_PATH_BYTES, "the names on the way to this take more than 511 bytes");
+}
+
 /* --- leaves -------------------------------------------------------------------------------------------- */
 
 /* The array with room for `need` items, *cap of them by now; NULL: no memory, and the array is as it was. */
@@ -179,7 +192,7 @@ static enum kb_err put_leaf(struct walk *w, const char *text, size_t n, double v
     struct ld_murmur hash = w->hash;
 
     if (names->n_leaves == LD_NAMES_MOST_LEAVES)
-        return fail(w, "the object has more than 1000 features");
+        return pass(w, "features", LD_NAMES_MOST_LEAVES, "the object has more than 1000 features");
     if (w->depth > 1 && w->space == NO_SPACE)
         w->space = w->top[0] == '\0' ? 0 : add_space(names, w->top);
     if ((w->depth > 1 && w->space == NO_SPACE) || !has_room(names, w->n_path))
@@ -218,16 +231,16 @@ static enum kb_err go_down(struct walk *w, const char *name, struct mark *mark)
     size_t n = w->n_path;
 
     if (w->depth == LD_NAMES_MOST_DEPTH)
-        return fail(w, "names nest more than 8 deep");
+        return pass(w, "feature_depth", LD_NAMES_MOST_DEPTH, "names nest more than 8 deep");
     if (w->depth > 0 && n < LD_NAMES_PATH_BYTES)
         w->path[n++] = '^';
     else if (w->depth > 0)
-        return fail(w, "the names on the way to this take more than 511 bytes");
+        return pass_path(w);
     for (; *name != '\0'; name++) {
         const bool is_escaped = *name == '\\' || *name == '^' || *name == '=';
 
         if (n + is_escaped >= LD_NAMES_PATH_BYTES)
-            return fail(w, "the names on the way to this take more than 511 bytes");
+            return pass_path(w);
         if (is_escaped)
             w->path[n++] = '\\';
         w->path[n++] = *name;
@@ -485,6 +498,7 @@ enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, 
     w.depth = 0;
     w.hash = (struct ld_murmur){.h = map->seed};
     names->n_leaves = names->n_path = names->n_spaces = 0;
+    names->limit = NULL;
     if (add_space(names, "") == NO_SPACE)
         return KB_ENOMEM;
     const enum kb_err rc = (enum kb_err)tree->each(object, put_member, &w);
