@@ -245,7 +245,7 @@ bench-room: all $(patsubst %,$(OUT)/tests/bench/bench_%,load empty rows) ## HTTP
 bench-arms: all $(OUT)/tests/bench/bench_load ## CPU of decisions and rewards where arms are held apart, beside `ucb` (docs/PERFORMANCE.md)
 	@mkdir -p $(BUILD)/bench
 	$(PYTHON) tests/bench/arms.py $(OUT) $(BUILD)/bench/arms.jsonl $(ARGS)
-bench-names: all $(OUT)/tests/bench/bench_load ## CPU of a decision among 20 actions with named features, beside arms of the catalogue (docs/PERFORMANCE.md)
+bench-names: all $(OUT)/tests/bench/bench_load ## CPU of a decision among 20 actions with named features, beside arms of the catalogue (docs/FEATURES.md)
 	@mkdir -p $(BUILD)/bench
 	$(PYTHON) tests/bench/names.py $(OUT) $(BUILD)/bench/names.jsonl $(ARGS)
 bench-threads: all $(OUT)/tests/bench/bench_load ## one hot tenant on one serving thread and on two (docs/PERFORMANCE.md)
