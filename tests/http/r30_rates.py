@@ -39,7 +39,7 @@ def send(client, name, tenant, **more):
 def over(client, name, tenant, most=200):
     """Asks until it is told to wait; how often it was not."""
     for i in range(most):
-        answer = send(client, name, tenant, expect=(200, 201, 202, 204, 404, 409, 410, 429))
+        answer = send(client, name, tenant, expect=(200, 201, 202, 204, 400, 404, 409, 410, 429))
         if answer.status == 429:
             return answer, i
     raise AssertionError(f"{name} is never limited")
