@@ -70,7 +70,7 @@ int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select
 {
     struct ld_tenant *t = c->tenant;
     uint32_t context_dim, arm_dim;
-    op->dims_epoch = ld_tenant_dims(t, &context_dim, &arm_dim);
+    op->dims_epoch = ld_tenant_dims(t, op->doc, &context_dim, &arm_dim);
     if (ld_decode_select(op->doc, context_dim, arm_dim, select, p) != 0)
         return -1;
     struct ld_size size;
@@ -147,7 +147,7 @@ bool fill_activate(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 bool fill_observe(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
     uint32_t context_dim, arm_dim;
-    op->dims_epoch = ld_tenant_dims(c->tenant, &context_dim, &arm_dim);
+    op->dims_epoch = ld_tenant_dims(c->tenant, op->doc, &context_dim, &arm_dim);
     op->is_array = c->media == LD_MEDIA_NDJSON;
     return ld_decode_observe(op->doc, op->is_array, context_dim, arm_dim, &op->events, &op->n, p) == 0 &&
            charge_items(c, op->n, p);

@@ -46,7 +46,7 @@ bool fill_evaluation(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
     uint32_t context_dim, arm_dim;
 
-    (void)ld_tenant_dims(c->tenant, &context_dim, &arm_dim);
+    (void)ld_tenant_dims(c->tenant, NULL, &context_dim, &arm_dim);
     op->evaluation = calloc(1, sizeof *op->evaluation);
     if (op->evaluation == NULL) {
         ld_problem_set(p, 503, "out of memory");

@@ -56,7 +56,7 @@ static int decide(struct ld_call *c, struct ld_tenant *t, struct ld_op *op, cons
 {
     uint32_t context_dim, arm_dim;
     struct ld_size size;
-    op->dims_epoch = ld_tenant_dims(t, &context_dim, &arm_dim);
+    op->dims_epoch = ld_tenant_dims(t, op->doc, &context_dim, &arm_dim);
     ld_tenant_size(t, &size);
     if (context_dim > 0) {
         ld_problem_set(p, 400, "decisions of this tenant want a context of %u numbers, which no flag has", context_dim);

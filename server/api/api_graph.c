@@ -53,7 +53,7 @@ bool api_graph_get(struct ld_call *c, struct ld_reply *out)
 static bool fill_arms(struct ld_call *c, struct ld_op *op, bool is_patch, struct ld_problem *p)
 {
     uint32_t context_dim, arm_dim;
-    op->dims_epoch = ld_tenant_dims(c->tenant, &context_dim, &arm_dim);
+    op->dims_epoch = ld_tenant_dims(c->tenant, op->doc, &context_dim, &arm_dim);
     return ld_decode_arms(op->doc, is_patch, arm_dim, &op->event, p) == 0 && charge_items(c, &op->event, p);
 }
 

@@ -22,7 +22,7 @@ static int ask(struct ld_call *c, struct ld_doc *doc, bool *is_paid, struct ld_t
 {
     struct ld_ask asked;
     uint32_t context_dim, arm_dim;
-    const uint32_t epoch = ld_tenant_dims(c->tenant, &context_dim, &arm_dim);
+    const uint32_t epoch = ld_tenant_dims(c->tenant, doc, &context_dim, &arm_dim);
     if (ld_decode_posterior(doc, context_dim, arm_dim, &asked, p) != 0 || (!*is_paid && !charge(c, &asked, p)))
         return -1;
     *is_paid = true;

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/hash_key.h"
-#include "evaluate/hashing.h"
+#include "base/hashing.h"
 
 #define MAX_TITLE 60 /* bytes of a title in a message */
 

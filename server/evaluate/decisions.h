@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/feature_names.h"
 #include "base/ids.h"
 #include "base/message.h"
 
@@ -23,8 +24,9 @@ struct kb_event;
 struct ld_decisions_options {
     uint32_t context_dim, arm_dim; /* of the vectors that decisions are to have */
     uint32_t hash_seed;
-    size_t skip_bad;       /* faulty lines passed over before one ends it all */
-    double default_reward; /* of decisions without one; NaN: they are left out */
+    struct ld_name_map names; /* by which objects become vectors; dim 0: they are hashed (hashing.h) */
+    size_t skip_bad;          /* faulty lines passed over before one ends it all */
+    double default_reward;    /* of decisions without one; NaN: they are left out */
     double propensity; /* of all decisions, in (0, 1]; LD_DECISIONS_UNIFORM: 1 / candidates; 0: the log tells them */
     bool draws_only;   /* our own log: what was no draw of the policy's kind is passed over (docs/ROUTING.md) */
 };

@@ -17,6 +17,7 @@
 #include "base/ids.h"
 #include "json/json_routing.h"
 #include "json/json_rows.h"
+#include "json/json_vector.h"
 
 #define AT(type, member) .at = offsetof(type, member)
 

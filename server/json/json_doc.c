@@ -68,12 +68,23 @@ struct ld_doc *ld_doc_new(void)
     return doc;
 }
 
+void ld_doc_map_names(struct ld_doc *doc, const struct ld_name_map *map)
+{
+    if (doc->named == NULL)
+        doc->named = ld_doc_alloc(doc, 1, sizeof *doc->named);
+    doc->is_short = doc->named == NULL;
+    if (doc->named != NULL)
+        doc->named->map = *map;
+}
+
 void ld_doc_free(struct ld_doc *doc)
 {
     if (doc == NULL)
         return;
     free(doc->line);
     free(doc->item);
+    if (doc->named != NULL)
+        ld_names_close(&doc->named->names);
     for (struct ld_block *b = doc->blocks, *next; b != NULL; b = next) {
         next = b->next;
         free(b);

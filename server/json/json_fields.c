@@ -35,6 +35,7 @@ static const struct {
     {"/promotion/reason", LD_CHOICE, AT(promotion.reason), 0},
     {"/experiment", LD_EXPERIMENT, AT(experiment), 0},
     {"/metrics", LD_METRICS, AT(spec.has_metrics), 0}, /* which follows from them */
+    {"/features", LD_FEATURES, AT(features), 0},       /* which say the dimensions */
 };
 
 static const enum ld_field_kind kinds[] = {

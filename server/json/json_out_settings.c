@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "json/json_experiment.h"
+#include "json/json_features.h"
 #include "json/json_fields.h"
 #include "json/json_metric.h"
 #include "json/json_routing.h"
@@ -141,6 +142,9 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_WEIGHTS:
         ld_text_split(t, at);
         break;
+    case LD_FEATURES:
+        ld_text_features(t, at);
+        break;
     }
 }
 
@@ -153,6 +157,8 @@ static bool is_silent(const struct ld_field *group, const struct ld_settings *s)
         return !s->experiment.is_on;
     if (group->kind == LD_METRICS)
         return s->n_metrics == 0;
+    if (group->kind == LD_FEATURES)
+        return s->features.dim == 0;
     if (group->kind == LD_RANGE_OR_NULL)
         return !*(const bool *)((const char *)s + group->flag);
     if (group->kind == LD_WEIGHTS)

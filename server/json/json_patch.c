@@ -79,9 +79,11 @@ struct merging {
 static void merge(struct ld_in *in, const struct ld_value *target, const struct ld_value *patch,
                   const struct ld_rules *rules, struct ld_value *out);
 
-/* Whether the preset that the patch names fills this group anew. */
+/* Whether the patch fills this anew: a preset the groups that it has, `features` the dimensions. */
 static bool is_refilled(const struct merging *m, const char *key)
 {
+    if (m->rules == &ld_configuration_rules && (strcmp(key, "context_dim") == 0 || strcmp(key, "arm_dim") == 0))
+        return ld_is(ld_member_of(m->patch, "features"), LD_V_OBJECT);
     return has_algorithm(m->rules) && is_of_preset(key) && ld_member_of(m->patch, "algorithm") != NULL;
 }
 

@@ -5,6 +5,7 @@
  * may have; nothing is hashed. A line of the log is read in the order of the rows, in which it was written, so its
  * members are found without a search. */
 #include "json/json_rows.h"
+#include "json/json_vector.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "json/json_experiment.h"
+#include "json/json_features.h"
 #include "json/json_fields.h"
 #include "json/json_metric.h"
 #include "json/json_routing.h"
@@ -184,6 +185,9 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
     case LD_WEIGHTS:
         ld_in_split(in, v, rule, at);
         break;
+    case LD_FEATURES:
+        ld_in_features(in, v, at);
+        break;
     case LD_GROUP:
         read_group(in, rule->key, v, out);
         break;
@@ -285,8 +289,9 @@ static void settle_tune(const struct ld_in *in, const struct ld_value *object, s
 static void read_identity(const struct ld_in *in, const struct ld_value *v, struct ld_settings *out)
 {
     const char *name = ld_string_of(ld_member_of(v, "algorithm"));
-    const uint32_t context_dim = dimension(v, LD_CONFIGURATION_CONTEXT_DIM);
-    const uint32_t arm_dim = dimension(v, LD_CONFIGURATION_ARM_DIM);
+    const uint32_t named = ld_features_dim(ld_member_of(v, "features"));
+    const uint32_t context_dim = named > 0 ? named : dimension(v, LD_CONFIGURATION_CONTEXT_DIM);
+    const uint32_t arm_dim = named > 0 ? named : dimension(v, LD_CONFIGURATION_ARM_DIM);
     if (name == NULL || kb_spec_preset(&out->spec, name, context_dim, arm_dim) != KB_OK)
         (void)kb_spec_preset(&out->spec, "laplaced", context_dim, arm_dim);
     if (in->is_log)
@@ -381,6 +386,21 @@ static enum kb_err check_experiment(const struct ld_experiment_settings *e, stru
     return KB_OK;
 }
 
+/* A length that is told beside `features` is theirs. */
+static enum kb_err check_features(const struct ld_value *object, const struct ld_settings *settings,
+                                  struct kb_errmsg *msg)
+{
+    static const char *const fields[] = {"/context_dim", "/arm_dim"};
+    const uint32_t dim = settings->features.dim;
+    for (size_t i = 0; dim > 0 && i < 2; i++) {
+        const struct ld_value *told = ld_member_of(object, fields[i] + 1);
+        if (told != NULL && ld_number_of(told) != (double)dim)
+            return kb_fail(KB_EUNSUPPORTED, msg, fields[i], "expected %u, the dim of features: leave this out",
+                           (unsigned)dim);
+    }
+    return KB_OK;
+}
+
 static enum kb_err check_spec(const struct ld_in *in, const struct kb_spec *spec, struct kb_errmsg *msg)
 {
     const enum kb_err rc = kb_spec_check(spec, msg);
@@ -433,7 +453,9 @@ void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settin
     follow_bookkeeping(v, &out->spec);
     settle_tune(in, v, &out->spec);
     read_challengers(in, ld_member_of(v, "challengers"), out);
-    enum kb_err rc = check_spec(in, &out->spec, &msg);
+    enum kb_err rc = check_features(v, out, &msg);
+    if (rc == KB_OK)
+        rc = check_spec(in, &out->spec, &msg);
     if (rc == KB_OK)
         rc = check_retention(out, &msg);
     if (rc == KB_OK)

@@ -14,7 +14,6 @@
  * None of the functions keeps state but the reader's own; two threads may decode two documents at once. */
 #include "json/json_util.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -182,55 +181,6 @@ const char *ld_in_id_value(struct ld_in *in, const struct ld_value *v, size_t ma
     return s;
 }
 
-/* Items that are numbers have no use for a pointer, and bodies are full of them. */
-static void fault_number(struct ld_in *in, const struct ld_value *array, size_t i, double most)
-{
-    const size_t here = ld_in_item(in, array, i);
-    if (in->is_log)
-        ld_in_fault(in, NULL, "expected a finite number");
-    else
-        ld_in_fault(in, NULL, "expected a number >= %.16g and <= %.16g", -most, most);
-    ld_in_leave(in, here);
-}
-
-/* In a body by the member of the configuration that its dimension comes from. */
-static void fault_vector(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which)
-{
-    const char *dim_name = which == LD_DIM_CONTEXT ? "context_dim" : "arm_dim";
-    if (in->is_log)
-        ld_in_fault(in, NULL, "expected an array of %u numbers", (unsigned)dim);
-    else if (dim == 0)
-        ld_in_fault(in, NULL, "the tenant's %s is 0: leave this out, or configure %s", dim_name, dim_name);
-    else if (ld_is(v, LD_V_ARRAY))
-        ld_in_fault(in, NULL, "expected an array of %u numbers, got %zu: the tenant's %s is %u", (unsigned)dim,
-                    ld_n_items(v), dim_name, (unsigned)dim);
-    else
-        ld_in_fault(in, NULL, "expected an array of %u numbers: the tenant's %s is %u", (unsigned)dim, dim_name,
-                    (unsigned)dim);
-}
-
-/* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). One block a
- * vector, in the document; NULL for no numbers. */
-const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which,
-                                 bool may_be_null)
-{
-    if (may_be_null && ld_is(v, LD_V_NULL))
-        return NULL;
-    if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != dim) {
-        fault_vector(in, v, dim, which);
-        return NULL;
-    }
-    const double most = in->is_log ? DBL_MAX : in->doc->magnitude;
-    double *x = dim > 0 ? ld_in_alloc(in, dim, sizeof *x) : NULL;
-    for (size_t i = 0; x != NULL && i < dim; i++) {
-        const struct ld_value *item = ld_item_of(v, i);
-        x[i] = ld_is(item, LD_V_NUMBER) ? ld_number_of(item) : (double)NAN;
-        if (!(fabs(x[i]) <= most))
-            fault_number(in, v, i, most);
-    }
-    return x;
-}
-
 /* --- by rules ------------------------------------------------------------------------------------------ */
 
 static bool is_id(const struct ld_rule *rule)
@@ -375,14 +325,6 @@ const char *const *ld_in_id_list(struct ld_in *in, const struct ld_value *v, con
         ld_in_leave(in, here);
     }
     return ids;
-}
-
-/* A context is missing where there are dimensions: what the schema cannot say. Called behind ld_in_members. */
-void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim)
-{
-    if (dim > 0 && ld_member_of(object, rule->key) == NULL)
-        ld_in_fault(in, rule->key, "required: an array of %u numbers, since the tenant's context_dim is %u",
-                    (unsigned)dim, (unsigned)dim);
 }
 
 /* Tells of an id that stands in the list already, at the second of the two. `seen` are those so

@@ -50,8 +50,6 @@ void *ld_in_alloc(struct ld_in *in, size_t n, size_t size);
 
 /* Values at the place in hand. */
 const char *ld_in_id_value(struct ld_in *in, const struct ld_value *v, size_t max_bytes);
-const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which,
-                                 bool may_be_null);
 /* A number where `what` belongs: "ids are strings". */
 void ld_in_fault_unquoted(struct ld_in *in, const struct ld_value *v, const char *what);
 
@@ -68,7 +66,6 @@ bool ld_in_flag(struct ld_in *in, const struct ld_value *v);
 const char *ld_in_choice(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule);
 bool ld_in_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule);
 const char *const *ld_in_id_list(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, size_t *n);
-void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim);
 struct kb_ids;
 void ld_in_refuse_repeat(struct ld_in *in, struct kb_ids *seen, const char *id);
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/feature_names.h"
 #include "json/rules.h"
 
 enum ld_value_kind { LD_V_NULL, LD_V_FALSE, LD_V_TRUE, LD_V_NUMBER, LD_V_STRING, LD_V_ARRAY, LD_V_OBJECT };
@@ -112,12 +113,20 @@ void ld_parser_close(struct ld_parser *r);
  * nothing, and the text not what it was. */
 bool ld_parser_read(struct ld_parser *r, char *text, size_t n, struct ld_value *out);
 
+/* How objects of named features become vectors, and the room for that. */
+struct ld_named {
+    struct ld_name_map map;
+    struct ld_names names;
+};
+
 struct ld_doc {
     struct ld_value root;
     size_t *line;            /* NDJSON: line of each item of the root, from 0; else NULL */
     struct ld_value *item;   /* NDJSON: those items */
     struct ld_block *blocks; /* memory of the text, its values and what was decoded, newest first */
     double magnitude;        /* largest that a number of a model may be in size (ld_doc_bound) */
+    struct ld_named *named;  /* objects may stand for vectors (json_vector.h); NULL: they may not */
+    bool is_short;           /* of memory, when that was asked for */
 };
 
 #endif

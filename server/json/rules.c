@@ -194,7 +194,16 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "promotion"},
     {.key = "experiment"},
     {.key = "metrics", .lo = 0, .hi = 16},
-}, 26};
+    {.key = "features"},
+}, 27};
+
+const struct ld_rules ld_feature_names_rules = {(const struct ld_rule[]){
+    {.key = "mapping", .choices = (const char *const[]){"names-1", NULL}, .is_required = true},
+    {.key = "dim", .lo = 1, .hi = 4096},
+    {.key = "seed", .lo = 0, .hi = 4294967295},
+    {.key = "weights", .lo = 0, .hi = 32},
+}, 4};
+const struct ld_rule ld_feature_weight_rule = {.lo = 0, .hi = 1000000.0};
 
 const struct ld_rules ld_metric_rules = {(const struct ld_rule[]){
     {.key = "name", .lo = 1, .hi = 64, .is_required = true},

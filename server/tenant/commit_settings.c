@@ -42,7 +42,8 @@ static bool same_settings(const struct ld_settings *a, const struct ld_settings 
     return a->is_relaxed == b->is_relaxed && a->keep_events == b->keep_events && a->keep_age_ms == b->keep_age_ms &&
            strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
            kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT) && same_challengers(a, b) &&
-           ld_experiment_is_same(&a->experiment, &b->experiment) && same_metrics(a, b);
+           ld_experiment_is_same(&a->experiment, &b->experiment) && same_metrics(a, b) &&
+           ld_name_map_is_same(&a->features, &b->features);
 }
 
 /* Dimensions are part of every vector in the log: they may move only while there is none. Before the first
@@ -63,6 +64,22 @@ static bool refuse_dims(const struct ld_tenant *t, const struct kb_engine_counts
     return true;
 }
 
+/* Vectors in the log and in the catalogue were mapped by the mapping in force, and are not mapped anew. Of a tenant
+ * that had none nobody knows how its vectors were made, so it may get one. */
+static bool refuse_features(const struct ld_tenant *t, const struct kb_engine_counts *counts, struct ld_op *op)
+{
+    const struct ld_name_map *now = &t->settings.features, *next = &op->settings->features;
+
+    if (counts->version == 0 || now->dim == 0 || next->dim == 0 || ld_name_map_is_same(now, next))
+        return false;
+    if (counts->decided == 0 && counts->observed == 0 && counts->history_rows == 0 && counts->arms == 0)
+        return false;
+    ld_problem_set(ld_op_problem(op), 409,
+                   "features cannot change once the tenant has arms, has decided or has learned");
+    ld_problem_add(ld_op_problem(op), "/features", "is another mapping in this tenant");
+    return true;
+}
+
 /* Settings equal to those in force are answered like a change and leave no event: PUT is idempotent. Versions count
  * the configurations in the log, without gaps. A change of the model's parts may bring a dictionary reset behind it,
  * which the engine draws up and commit.c stages. */
@@ -78,7 +95,7 @@ static int expand_settings(struct ld_tenant *t, struct ld_op *op)
     kb_engine_counts(t->engine, &counts);
     if (counts.version > 0 && same_settings(&t->settings, op->settings))
         return 0;
-    if (refuse_dims(t, &counts, op))
+    if (refuse_dims(t, &counts, op) || refuse_features(t, &counts, op))
         return 0;
     entry.ev.as.configured.spec = &op->settings->spec;
     entry.ev.as.configured.version = counts.version + 1;

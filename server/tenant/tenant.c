@@ -25,6 +25,7 @@
 #include "base/hash_key.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "json/json_doc.h"
 #include "tenant/recover.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
@@ -298,7 +299,7 @@ const char *ld_tenant_name(const struct ld_tenant *t)
 
 /* The epoch travels with the op: a body decoded for other dimensions is found out under the lock, not trusted.
  * Returns the epoch. Waits for an apply at most. */
-uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim)
+uint32_t ld_tenant_dims(struct ld_tenant *t, struct ld_doc *doc, uint32_t *context_dim, uint32_t *arm_dim)
 {
     uint32_t epoch;
 
@@ -306,6 +307,8 @@ uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *ar
     epoch = t->dims_epoch;
     *context_dim = t->settings.spec.context_dim;
     *arm_dim = t->settings.spec.arm_dim;
+    if (t->settings.features.dim > 0 && doc != NULL)
+        ld_doc_map_names(doc, &t->settings.features);
     pthread_rwlock_unlock(&t->deciding);
     return epoch;
 }

@@ -138,8 +138,9 @@ size_t ld_tenant_n_holders(const struct ld_tenant *t);
 
 const char *ld_tenant_name(const struct ld_tenant *t);
 
-/* Dimensions of contexts and features, with the epoch that changes when they do. */
-uint32_t ld_tenant_dims(struct ld_tenant *t, uint32_t *context_dim, uint32_t *arm_dim);
+/* Dimensions of contexts and features, with the epoch that changes when they do, or the mapping of names: that goes to
+ * the document whose vectors are to be decoded, NULL: none. */
+uint32_t ld_tenant_dims(struct ld_tenant *t, struct ld_doc *doc, uint32_t *context_dim, uint32_t *arm_dim);
 
 /* Computes a decision in the calling thread under the lock for decisions. On success: a dry run fills op->reply;
  * otherwise op holds the decided event and the answer, ready for ld_tenant_submit. 0, or -1 with *p. */

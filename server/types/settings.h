@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/feature_names.h"
 #include "base/words.h"
 #include "spec/event.h"
 #include "spec/spec.h"
@@ -82,6 +83,7 @@ struct ld_settings {
     struct ld_experiment_settings experiment;
     struct ld_metric_settings metric[LD_MOST_METRICS];
     size_t n_metrics;
+    struct ld_name_map features; /* dim 0: bodies have vectors alone; else it is the spec's context_dim and arm_dim */
 };
 /* What a configuration has that says nothing, but for its spec. */
 void ld_settings_init(struct ld_settings *s);

@@ -150,7 +150,7 @@ static inline struct ld_op *op_from(struct ld_tenant *t, enum ld_op_type type, c
     struct ld_op *op = ld_op_new(type);
 
     ck_assert_int_eq(ld_doc_parse(&op->doc, json, strlen(json), is_ndjson, ld_op_problem(op)), 0);
-    op->dims_epoch = ld_tenant_dims(t, context_dim, arm_dim);
+    op->dims_epoch = ld_tenant_dims(t, op->doc, context_dim, arm_dim);
     op->done = mark_done;
     return op;
 }

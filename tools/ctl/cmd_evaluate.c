@@ -27,7 +27,7 @@ static int usage(const char *what)
 /* --- options ------------------------------------------------------------------------------------------ */
 
 /* A tenant's configuration as PUT /tenants/{t} would take it. 0 or -1, printed. */
-static int read_spec(const char *path, struct kb_spec *out)
+static int read_spec(const char *path, struct kb_spec *out, struct ld_name_map *names)
 {
     struct lc_text text = {0};
     struct ld_doc *doc = NULL;
@@ -43,11 +43,13 @@ static int read_spec(const char *path, struct kb_spec *out)
     int rc = ld_doc_parse(&doc, text.data, text.n, false, &p);
     if (rc == 0)
         rc = ld_decode_settings(doc, &settings, &p);
-    if (rc == 0)
+    if (rc == 0) {
         *out = settings.spec;
-    else
+        *names = settings.features;
+    } else {
         lc_fail("%s: %s%s%s%s%s", path, p.detail, p.n_errors > 0 ? ": " : "", p.n_errors > 0 ? p.errors[0].pointer : "",
                 p.n_errors > 0 ? " " : "", p.n_errors > 0 ? p.errors[0].detail : "");
+    }
     ld_doc_free(doc);
     lc_text_close(&text);
     return rc;
@@ -149,7 +151,7 @@ static int add_target(struct lc_evaluation *q, const char *what, bool is_log)
     g->is_log = is_log;
     g->is_learning = !is_log && strcmp(what, "uniform") != 0 && strcmp(what, "logged") != 0 &&
                      strncmp(what, "distribution:", 13) != 0 && strncmp(what, "arm:", 4) != 0;
-    return g->is_learning ? read_spec(what, &g->spec) : 0;
+    return g->is_learning ? read_spec(what, &g->spec, &g->names) : 0;
 }
 
 /* All of them before the log is read. 0 or -1, printed. */
@@ -158,7 +160,7 @@ static int read_specs(struct lc_evaluation *q)
     struct lc_log_options log;
     struct ld_message why;
 
-    if (q->model != NULL && read_spec(q->model, &q->model_spec) != 0)
+    if (q->model != NULL && read_spec(q->model, &q->model_spec, &q->model_names) != 0)
         return -1;
     for (size_t i = 0; i < q->policies.n; i++)
         if (add_target(q, q->policies.item[i], false) != 0)

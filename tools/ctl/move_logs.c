@@ -7,7 +7,8 @@
  * What comes in is a warm start. A batch is all or nothing. What was sent before a failure stays learned, and the
  * message of the failure says how much that is.
  *
- * The tenant's configuration says how long vectors are; names are hashed to that (hashing.h). */
+ * The tenant's configuration says how long vectors are; names are mapped by its `features` (feature_names.h), and hashed
+ * to that length where it has none (hashing.h). */
 /* clang-format on */
 #include "ctl/move_logs.h"
 
@@ -24,6 +25,30 @@
 #define BATCH_LINES 1000u
 #define BATCH_BYTES (4u << 20)
 
+static int read_weight(void *arg, const char *key, const struct json_t *v)
+{
+    double weight = 1;
+
+    return lc_json_number(v, &weight) && kb_split_put(arg, key, weight) == KB_OK ? 0 : -1;
+}
+
+/* The tenant's mapping of names, where it has one. 0, or the exit status. */
+static int read_mapping(const struct json_t *features, struct ld_name_map *out)
+{
+    const char *mapping = lc_json_text(features, "mapping");
+
+    *out = (struct ld_name_map){.dim = 0};
+    if (!lc_json_is_object(features))
+        return 0;
+    if (mapping == NULL || strcmp(mapping, LD_NAMES_MAPPING) != 0)
+        return lc_fail("the tenant's features have a mapping that this program does not know");
+    out->dim = (uint32_t)lc_json_real(features, "dim");
+    out->seed = (uint32_t)lc_json_real(features, "seed");
+    if (lc_json_each(lc_json_get(features, "weights"), read_weight, &out->weights) != 0)
+        return lc_fail("the tenant's features have weights that this program does not know");
+    return 0;
+}
+
 int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct lc_move_options *o)
 {
     struct lc_text path = lc_tenant_path(lc_tenant_name(s), "");
@@ -39,6 +64,8 @@ int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct l
     if (!lc_json_number(lc_json_get(configuration, "context_dim"), &context) ||
         !lc_json_number(lc_json_get(configuration, "arm_dim"), &arm))
         status = lc_fail("the server does not tell the tenant's dimensions");
+    if (status == 0)
+        status = read_mapping(lc_json_get(configuration, "features"), &o->log.read.names);
     lc_json_free(view);
     o->log.read.context_dim = (uint32_t)context;
     o->log.read.arm_dim = (uint32_t)arm;

@@ -14,7 +14,8 @@ struct lc_move_options {
 
 struct lc_client;
 
-/* The dimensions of the tenant's vectors into o->log, with what else the readers want. 0, or the exit status. */
+/* The dimensions of the tenant's vectors and its mapping of names into o->log, with what else the readers want. 0, or
+ * the exit status. */
 int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct lc_move_options *o);
 
 /* Learns the log into the session's tenant by POST /observe, in batches. The exit status; all is printed. */

@@ -37,6 +37,9 @@ int lc_evaluation_dimensions(const struct lc_evaluation *q, const struct lc_targ
     *log = q->log;
     if (b == NULL)
         return 0;
+    log->read.names = g->is_learning && g->names.dim > 0 ? g->names : q->model_names;
+    if (q->model_names.dim > 0 && !ld_name_map_is_same(&log->read.names, &q->model_names))
+        return ld_fail(why, "--model: features must be those of the policy");
     log->read.context_dim = a->context_dim > 0 ? a->context_dim : b->context_dim;
     log->read.arm_dim = a->arm_dim > 0 ? a->arm_dim : b->arm_dim;
     if ((b->context_dim > 0 && b->context_dim != log->read.context_dim) ||

@@ -13,6 +13,7 @@ struct lc_target {
     const char *what; /* of --policy, or with is_log of --policy-log */
     bool is_log, is_learning;
     struct kb_spec spec; /* of one that learns */
+    struct ld_name_map names;
 };
 
 struct lc_evaluation {
@@ -25,6 +26,7 @@ struct lc_evaluation {
     struct lc_target target[LC_MAX_POLICIES];
     size_t n;
     struct kb_spec model_spec;
+    struct ld_name_map model_names;
 };
 
 /* The log's options for one policy: its vectors have the dimensions of the policy's configuration and of its reward

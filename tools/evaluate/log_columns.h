@@ -3,7 +3,7 @@
 #define LC_LOG_COLUMNS_H
 
 #include "common/csv.h"
-#include "evaluate/hashing.h"
+#include "base/hashing.h"
 #include "evaluate/log_reader.h"
 
 #define LC_NO_COLUMN SIZE_MAX

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evaluate/hashing.h"
+#include "base/hashing.h"
 #include "evaluate/log_columns.h"
 #include "evaluate/log_map.h"
 

@@ -8,7 +8,8 @@
  *
  * An action's id is its `_tag`, else its `id`, else i.id (personalisation services write it so), else "#" and its place
  * from 1. Features: "namespace^name" as number or category; objects in objects are namespaces, members whose names
- * begin with "_" are none. A name that stands twice counts once, with its last value. */
+ * begin with "_" are none. A name that stands twice counts once, with its last value. Where the tenant has a mapping of
+ * names, context and actions are the objects that it maps. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,12 +57,14 @@ static const char *action_id(struct dsjson *s, const struct json_t *action, size
 
 /* Of a context or an action. In lines that we wrote the vector is the namespace x; it may be hashed only where it is
  * not there. */
-static int read_features(struct lc_log *log, const struct ld_hasher *h, const struct json_t *v, bool is_ours, double *x)
+static int read_features(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v,
+                         bool is_ours, double *x)
 {
+    if (h->dim == 0)
+        return 0;
     if (is_ours && lc_json_get(v, "x") != NULL)
         return lc_log_vector(log, h, "x", lc_json_get(v, "x"), x);
-    lc_hash_json(h, NULL, v, x);
-    return 0;
+    return lc_log_object(log, h, key, v, x);
 }
 
 static int read_actions(struct lc_log *log, const struct json_t *multi, bool is_ours, struct ld_logged *ev)
@@ -81,7 +84,7 @@ static int read_actions(struct lc_log *log, const struct json_t *multi, bool is_
         const size_t k = ld_decisions_name_arm(&log->base, i, arm);
         if (k < i)
             return ld_decisions_fail(&log->base, "c._multi", "actions %zu and %zu have one id", k + 1, i + 1);
-        if (read_features(log, &h, lc_json_at(multi, i), is_ours, log->base.vectors + i * h.dim) != 0)
+        if (read_features(log, &h, "c._multi", lc_json_at(multi, i), is_ours, log->base.vectors + i * h.dim) != 0)
             return -1;
     }
     return 0;
@@ -225,7 +228,7 @@ static int read_line(struct lc_log *log, const struct json_t *doc, struct ld_log
     const char *user = is_ours ? lc_json_text(lc_json_get(c, "user"), "id") : NULL;
     ev->user = user != NULL && *user != '\0' && strlen(user) <= KB_ID_MAX_BYTES ? user : "-";
     if (h.dim > 0) {
-        if (read_features(log, &h, c, is_ours, log->base.context) != 0)
+        if (read_features(log, &h, "c", c, is_ours, log->base.context) != 0)
             return -1;
         ev->context = log->base.context;
     }

@@ -96,6 +96,66 @@ void lc_hash_json_category(const struct ld_hasher *h, const char *name, const st
         ld_hash_category(h, name, text, x);
 }
 
+/* --- the mapping names-1 ----------------------------------------------------------------------------------- */
+
+static void look(const void *v, struct ld_named_value *out)
+{
+    *out = (struct ld_named_value){.kind = LD_NAMED_NOTHING, .text = lc_json_string(v), .n = lc_json_length(v)};
+    if (out->text != NULL) {
+        out->kind = LD_NAMED_STRING;
+        out->n = strlen(out->text);
+    } else if (lc_json_number(v, &out->number)) {
+        out->kind = LD_NAMED_NUMBER;
+    } else if (lc_json_is_true(v)) {
+        out->kind = LD_NAMED_TRUE;
+    } else if (lc_json_is_array(v)) {
+        out->kind = LD_NAMED_ARRAY;
+    } else if (lc_json_is_object(v)) {
+        out->kind = LD_NAMED_OBJECT;
+    }
+}
+
+static const void *item(const void *v, size_t i)
+{
+    return lc_json_at(v, i);
+}
+
+struct visit {
+    int (*fn)(void *arg, const char *key, const void *member);
+    void *arg;
+};
+
+static int visit_member(void *arg, const char *key, const struct json_t *member)
+{
+    const struct visit *visit = arg;
+
+    return visit->fn(visit->arg, key, member);
+}
+
+static int each(const void *v, int (*fn)(void *arg, const char *key, const void *member), void *arg)
+{
+    return lc_json_each(v, visit_member, &(struct visit){fn, arg});
+}
+
+int lc_log_object(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v, double *x)
+{
+    static const struct ld_named_tree tree = {look, item, each};
+    const struct ld_name_map *map = &log->base.o.names;
+    struct kb_errmsg msg = {"", ""};
+
+    if (map->dim == 0 || h->dim == 0) {
+        lc_hash_json(h, NULL, v, x);
+        return 0;
+    }
+    if (map->dim != h->dim)
+        return ld_decisions_fail(&log->base, key, "features have %u numbers, where the configuration has %u", map->dim,
+                                 h->dim);
+    const enum kb_err rc = ld_names_map(&log->names, map, &tree, v, x, &msg);
+    if (rc == KB_ENOMEM)
+        return ld_decisions_no_memory(&log->base);
+    return rc == KB_OK ? 0 : ld_decisions_fail(&log->base, key, "%s: %s", msg.pointer, msg.text);
+}
+
 int lc_log_vector(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v, double *x)
 {
     const size_t n = lc_json_length(v);
@@ -103,8 +163,10 @@ int lc_log_vector(struct lc_log *log, const struct ld_hasher *h, const char *key
 
     if (h->dim == 0)
         return 0;
+    if (lc_json_is_object(v))
+        return lc_log_object(log, h, key, v, x);
     if (!lc_json_is_array(v) || (n > 0 && !lc_json_number(lc_json_at(v, 0), &first))) {
-        lc_hash_json(h, lc_json_is_object(v) ? NULL : key, v, x);
+        lc_hash_json(h, key, v, x);
         return 0;
     }
     if (n != h->dim)

@@ -2,7 +2,7 @@
 #ifndef LC_LOG_FEATURES_H
 #define LC_LOG_FEATURES_H
 
-#include "evaluate/hashing.h"
+#include "base/hashing.h"
 #include "common/json.h"
 #include "evaluate/log_reader.h"
 
@@ -15,9 +15,12 @@ void lc_hash_json_more(const struct ld_hasher *h, const char *name, const struct
 /* Added to x: a string, number or truth value as a category. */
 void lc_hash_json_category(const struct ld_hasher *h, const char *name, const struct json_t *v, double *x);
 
-/* x[dim] = v: a vector of the dimensions as it is, anything else hashed under the name `key`. 0, or -1 with
- * log->base.why.text.
- */
+/* x[dim] = the object v: mapped where the log is read by a mapping (feature_names.h), else hashed. 0, or -1 with
+ * log->base.why.text, which begins with `key` and the place in v. */
+int lc_log_object(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v, double *x);
+
+/* x[dim] = v: a vector of the dimensions as it is, an object as above, anything else hashed under the name `key`. 0, or
+ * -1 with log->base.why.text. */
 int lc_log_vector(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v, double *x);
 
 #endif

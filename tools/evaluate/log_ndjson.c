@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "evaluate/hashing.h"
+#include "base/hashing.h"
 #include "evaluate/log_features.h"
 #include "evaluate/log_map.h"
 #include "evaluate/log_own.h"
@@ -31,6 +31,12 @@ static const struct json_t *member(const struct json_t *doc, const char *key)
 
 /* --- values ------------------------------------------------------------------------------------------- */
 
+/* An empty object is a vector, too, where objects are mapped. */
+static bool is_mapped(const struct lc_log *log, const struct json_t *features)
+{
+    return log->base.o.names.dim > 0 && lc_json_is_object(features);
+}
+
 /* An id, or an object with id and features; features told on their own count, too. KB_ID_NONE with why. */
 static uint32_t read_arm(struct lc_log *log, const struct json_t *v, const struct json_t *features)
 {
@@ -43,7 +49,7 @@ static uint32_t read_arm(struct lc_log *log, const struct json_t *v, const struc
     const uint32_t arm = ld_decisions_arm(&log->base, id);
     if (features == NULL)
         features = lc_json_get(v, "features");
-    if (arm == KB_ID_NONE || h.dim == 0 || lc_json_length(features) == 0)
+    if (arm == KB_ID_NONE || h.dim == 0 || (lc_json_length(features) == 0 && !is_mapped(log, features)))
         return arm;
     return lc_log_vector(log, &h, "features", features, log->base.features[arm]) == 0 ? arm : KB_ID_NONE;
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evaluate/hashing.h"
+#include "base/hashing.h"
 #include "evaluate/log_columns.h"
 
 #define USER "user_feature_"

@@ -130,6 +130,7 @@ void lc_log_close(struct lc_log *log)
     if (log->spool != NULL)
         fclose(log->spool);
     free(log->buffer);
+    ld_names_close(&log->names);
     ld_decisions_close(&log->base);
     *log = (struct lc_log){.ops = log->ops};
 }

@@ -45,6 +45,7 @@ struct lc_log {
     void *state;                          /* the format's */
     const struct ld_decisions_pass *pass; /* under way; NULL: none */
     bool is_read;                         /* a pass has begun */
+    struct ld_names names;                /* room for mapping objects */
 };
 
 /* "obd", "dsjson", "ndjson", "csv"; NULL when unknown. */

@@ -54,7 +54,7 @@ static const char *context_of(void)
 {
     uint32_t context_dim, arm_dim;
 
-    ld_tenant_dims(f.t, &context_dim, &arm_dim);
+    ld_tenant_dims(f.t, NULL, &context_dim, &arm_dim);
     return context_dim > 0 ? ",\"context\":[0.25]" : "";
 }
 

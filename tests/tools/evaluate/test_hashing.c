@@ -6,7 +6,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "evaluate/hashing.h"
+#include "base/hashing.h"
 #include "common/json.h"
 #include "kbt.h"
 #include "evaluate/log_features.h"

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Sequence, TypedDict, Union
 
 JSON = Any
 Candidate = Union[str, Mapping[str, Any]]
-Context = Sequence[float]
+Context = Union[Sequence[float], Mapping[str, Any]]  # a vector, or named features where the tenant has `features`
 Attributes = Mapping[str, str]
 Edge = Sequence[Union[str, float]]
 Configuration = Mapping[str, Any]

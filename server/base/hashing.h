@@ -13,6 +13,23 @@
 /* MurmurHash3_x86_32 of Austin Appleby (public domain), the same on every machine. */
 uint32_t ld_murmur3(const void *bytes, size_t n, uint32_t seed);
 
+/* The same piece by piece: begin with {.h = seed}. What has been read so far may be copied and gone on with. */
+struct ld_murmur {
+    uint32_t h, tail, n; /* n: bytes so far; tail: those of the block that is not whole yet */
+};
+void ld_murmur_add(struct ld_murmur *m, const void *bytes, size_t n);
+uint32_t ld_murmur_end(const struct ld_murmur *m);
+
+/* Where a hash goes, and what of a value goes there. */
+static inline uint32_t ld_hash_place(uint32_t hash, uint32_t dim)
+{
+    return (uint32_t)((uint64_t)hash * dim >> 32);
+}
+static inline double ld_hash_signed(uint32_t hash, double value)
+{
+    return (hash & 1) != 0 ? -value : value;
+}
+
 struct ld_hasher {
     uint32_t dim; /* 0: everything is dropped */
     uint32_t seed;

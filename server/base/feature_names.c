@@ -1,0 +1,495 @@
+/* See feature_names.h, whose steps these are: a walk that collects leaves (1, 2), and their sums (3, 4).
+ *
+ * A path is hashed once for all that is below it: the state of the hash goes down with the walk. Leaves are sorted, so
+ * that those with one key lie side by side, and so do those of one coordinate, which grows with the hash. */
+#include "base/feature_names.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hashing.h"
+
+struct ld_leaf {
+    size_t space;
+    uint32_t hash, n_path;
+    size_t at;        /* of its path among all paths */
+    const char *path; /* set when all are there */
+    const char *text; /* s; NULL: none */
+    size_t number;    /* of the leaf, in the order of the walk */
+    double value;     /* later: the signed sum of its coordinate */
+};
+
+struct ld_space {
+    const char *name;
+    size_t number; /* in the order of the walk */
+};
+
+#define NO_SPACE SIZE_MAX
+
+struct step {
+    const char *key; /* NULL: an item */
+    size_t index;
+};
+
+struct walk {
+    struct ld_names *names;
+    const struct ld_named_tree *tree;
+    struct kb_errmsg *msg;
+    char path[LD_NAMES_PATH_BYTES + 1];
+    size_t n_path;
+    unsigned depth; /* components of the path */
+    struct ld_murmur hash;
+    const char *top; /* the first component's name */
+    size_t space;    /* of what is below it; NO_SPACE: none yet */
+    /* The pointer: at most an item of an array before each component, and one at the end. */
+    struct step step[2 * LD_NAMES_MOST_DEPTH + 2];
+    size_t n_steps;
+};
+
+bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *b)
+{
+    const struct kb_split *v = &a->weights, *w = &b->weights;
+    bool is_same = a->dim == b->dim && a->seed == b->seed && v->n == w->n;
+
+    for (uint32_t i = 0; is_same && i < v->n; i++)
+        is_same = v->weight[i] == w->weight[i] && strcmp(kb_split_id(v, i), kb_split_id(w, i)) == 0;
+    return a->dim == 0 ? b->dim == 0 : is_same;
+}
+
+void ld_names_close(struct ld_names *names)
+{
+    free(names->leaf);
+    free(names->path);
+    free(names->space);
+    *names = (struct ld_names){0};
+}
+
+/* --- numbers ------------------------------------------------------------------------------------------- */
+
+/* ln(1 + t) for t < 0.4 with k = 0; else ln of m 2^k. */
+static double logarithm(double s, int k)
+{
+    static const double c[] = {2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,  2.0 / 11,
+                               2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21};
+    const double z = s * s;
+    double p = 0;
+
+    for (size_t j = sizeof c / sizeof *c; j-- > 0;)
+        p = z * (c[j] + p);
+    return (double)k * 0x1.62e42feep-1 + (2 * s + (s * p + (double)k * 0x1.a39ef35793c76p-33));
+}
+
+double ld_names_squash(double v)
+{
+    const double a = fabs(v);
+    const bool is_large = a >= 0x1p28;
+    const double t = is_large ? a : a + a * a / (1 + sqrt(a * a + 1));
+    int k = 0;
+
+    if (t < 0.4)
+        return copysign(logarithm(t / (2 + t), 0), v);
+    double m = frexp(is_large ? a : 1 + t, &k);
+    if (m < 0x1.6a09e667f3bcdp-1) {
+        m *= 2;
+        k--;
+    }
+    return copysign(logarithm((m - 1) / (m + 1), is_large ? k + 1 : k), v);
+}
+
+/* --- faults -------------------------------------------------------------------------------------------- */
+
+/* Appends "/key" to a pointer, with ~ and / spelled ~0 and ~1; what does not fit is cut. */
+static size_t put_key(char *to, size_t n, size_t cap, const char *key)
+{
+    if (n < cap)
+        to[n++] = '/';
+    for (; *key != '\0' && n + 1 < cap; key++) {
+        const bool is_escaped = *key == '~' || *key == '/';
+
+        to[n++] = is_escaped ? '~' : *key;
+        if (is_escaped)
+            to[n++] = *key == '~' ? '0' : '1';
+    }
+    return n;
+}
+
+/* At the place in hand. Returns KB_EINVAL. */
+static enum kb_err fail(const struct walk *w, const char *text)
+{
+    char pointer[sizeof w->msg->pointer], number[24];
+    size_t n = 0;
+
+    for (size_t i = 0; i < w->n_steps; i++) {
+        (void)snprintf(number, sizeof number, "%zu", w->step[i].index);
+        n = put_key(pointer, n, sizeof pointer - 1, w->step[i].key != NULL ? w->step[i].key : number);
+    }
+    pointer[n] = '\0';
+    return kb_fail(KB_EINVAL, w->msg, pointer, "%s", text);
+}
+
+/* --- leaves -------------------------------------------------------------------------------------------- */
+
+/* The array with room for `need` items, *cap of them by now; NULL: no memory, and the array is as it was. */
+static void *regrow(void *array, size_t *cap, size_t need, size_t first, size_t size)
+{
+    size_t more = *cap > 0 ? *cap : first;
+
+    if (need <= *cap)
+        return array;
+    while (more < need)
+        more *= 2;
+    void *grown = kb_regrow(array, more, size);
+    if (grown != NULL)
+        *cap = more;
+    return grown;
+}
+
+static bool has_room(struct ld_names *names, size_t n_path)
+{
+    void *leaf = regrow(names->leaf, &names->cap_leaves, names->n_leaves + 1, 32, sizeof *names->leaf);
+    if (leaf == NULL)
+        return false;
+    names->leaf = leaf;
+    void *path = regrow(names->path, &names->cap_path, names->n_path + n_path + 1, 1024, 1);
+    if (path == NULL)
+        return false;
+    names->path = path;
+    return true;
+}
+
+/* The number of a namespace, which is new: the first is "", all others are names of different members. */
+static size_t add_space(struct ld_names *names, const char *name)
+{
+    void *space = regrow(names->space, &names->cap_spaces, names->n_spaces + 1, 16, sizeof *names->space);
+
+    if (space == NULL)
+        return NO_SPACE;
+    names->space = space;
+    names->space[names->n_spaces] = (struct ld_space){name, names->n_spaces};
+    return names->n_spaces++;
+}
+
+/* text: s, of n bytes; NULL: the key is the path. */
+static enum kb_err put_leaf(struct walk *w, const char *text, size_t n, double value)
+{
+    struct ld_names *names = w->names;
+    struct ld_murmur hash = w->hash;
+
+    if (names->n_leaves == LD_NAMES_MOST_LEAVES)
+        return fail(w, "the object has more than 1000 features");
+    if (w->depth > 1 && w->space == NO_SPACE)
+        w->space = w->top[0] == '\0' ? 0 : add_space(names, w->top);
+    if ((w->depth > 1 && w->space == NO_SPACE) || !has_room(names, w->n_path))
+        return KB_ENOMEM;
+    if (text != NULL) {
+        ld_murmur_add(&hash, "=", 1);
+        ld_murmur_add(&hash, text, n);
+    }
+    names->leaf[names->n_leaves] = (struct ld_leaf){.space = w->depth > 1 ? w->space : 0,
+                                                    .hash = ld_murmur_end(&hash),
+                                                    .n_path = (uint32_t)w->n_path,
+                                                    .at = names->n_path,
+                                                    .text = text,
+                                                    .number = names->n_leaves,
+                                                    .value = value};
+    memcpy(names->path + names->n_path, w->path, w->n_path);
+    names->n_path += w->n_path;
+    names->n_leaves++;
+    return KB_OK;
+}
+
+/* --- the walk ------------------------------------------------------------------------------------------ */
+
+static enum kb_err put_value(struct walk *w, const void *v, const struct ld_named_value *seen);
+
+/* Where the path ended, to go back to. */
+struct mark {
+    size_t n_path;
+    struct ld_murmur hash;
+};
+
+/* One component more. */
+static enum kb_err go_down(struct walk *w, const char *name, struct mark *mark)
+{
+    *mark = (struct mark){w->n_path, w->hash};
+    size_t n = w->n_path;
+
+    if (w->depth == LD_NAMES_MOST_DEPTH)
+        return fail(w, "names nest more than 8 deep");
+    if (w->depth > 0 && n < LD_NAMES_PATH_BYTES)
+        w->path[n++] = '^';
+    else if (w->depth > 0)
+        return fail(w, "the names on the way to this take more than 511 bytes");
+    for (; *name != '\0'; name++) {
+        const bool is_escaped = *name == '\\' || *name == '^' || *name == '=';
+
+        if (n + is_escaped >= LD_NAMES_PATH_BYTES)
+            return fail(w, "the names on the way to this take more than 511 bytes");
+        if (is_escaped)
+            w->path[n++] = '\\';
+        w->path[n++] = *name;
+    }
+    ld_murmur_add(&w->hash, w->path + w->n_path, n - w->n_path);
+    w->n_path = n;
+    w->depth++;
+    return KB_OK;
+}
+
+static void go_up(struct walk *w, const struct mark *mark)
+{
+    w->n_path = mark->n_path;
+    w->hash = mark->hash;
+    w->depth--;
+}
+
+/* A tree's visitor. */
+static int put_member(void *arg, const char *key, const void *v)
+{
+    struct walk *w = arg;
+    struct ld_named_value seen;
+    struct mark mark;
+
+    if (key[0] == '_')
+        return 0;
+    w->step[w->n_steps++] = (struct step){key, 0};
+    if (w->depth == 0) {
+        w->top = key;
+        w->space = NO_SPACE;
+    }
+    enum kb_err rc = go_down(w, key, &mark);
+    if (rc == KB_OK) {
+        w->tree->look(v, &seen);
+        rc = put_value(w, v, &seen);
+        go_up(w, &mark);
+    }
+    w->n_steps--;
+    return rc;
+}
+
+/* Whether all items are numbers; then the largest of them in size. */
+static bool are_numbers(const struct walk *w, const void *array, size_t n, double *most)
+{
+    struct ld_named_value seen = {.kind = LD_NAMED_NUMBER};
+
+    *most = 0;
+    for (size_t i = 0; i < n && seen.kind == LD_NAMED_NUMBER; i++) {
+        w->tree->look(w->tree->item(array, i), &seen);
+        *most = fmax(*most, fabs(seen.number));
+    }
+    return seen.kind == LD_NAMED_NUMBER;
+}
+
+/* |v / m| of an embedding; 1 where all are 0. */
+static double length_of(const struct walk *w, const void *array, size_t n, double m)
+{
+    struct ld_named_value seen;
+    double sum = 0;
+
+    for (size_t i = 0; m > 0 && i < n; i++) {
+        w->tree->look(w->tree->item(array, i), &seen);
+        sum += seen.number / m * (seen.number / m);
+    }
+    return m > 0 ? sqrt(sum) : 1;
+}
+
+/* A number at p^i. */
+static enum kb_err put_place(struct walk *w, size_t i, double value)
+{
+    char name[24];
+    struct mark mark;
+
+    (void)snprintf(name, sizeof name, "%zu", i);
+    enum kb_err rc = go_down(w, name, &mark);
+    if (rc == KB_OK) {
+        rc = put_leaf(w, NULL, 0, value);
+        go_up(w, &mark);
+    }
+    return rc;
+}
+
+static enum kb_err put_array(struct walk *w, const void *array, size_t n)
+{
+    struct ld_named_value seen;
+    enum kb_err rc = KB_OK;
+    double m = 0;
+    const bool is_embedding = n >= LD_NAMES_EMBEDDING && are_numbers(w, array, n, &m);
+    const double length = is_embedding ? length_of(w, array, n, m) : 1;
+
+    for (size_t i = 0; rc == KB_OK && i < n; i++) {
+        const void *item = w->tree->item(array, i);
+
+        w->tree->look(item, &seen);
+        w->step[w->n_steps++] = (struct step){NULL, i};
+        if (seen.kind == LD_NAMED_ARRAY)
+            rc = fail(w, "an array in an array is no feature");
+        else if (seen.kind != LD_NAMED_NUMBER)
+            rc = put_value(w, item, &seen);
+        else if (is_embedding)
+            rc = put_place(w, i, m > 0 ? seen.number / m / length : 0);
+        else
+            rc = put_place(w, i, ld_names_squash(seen.number));
+        w->n_steps--;
+    }
+    return rc;
+}
+
+static enum kb_err put_value(struct walk *w, const void *v, const struct ld_named_value *seen)
+{
+    switch (seen->kind) {
+    case LD_NAMED_TRUE:
+        return put_leaf(w, NULL, 0, 1);
+    case LD_NAMED_NUMBER:
+        return put_leaf(w, NULL, 0, ld_names_squash(seen->number));
+    case LD_NAMED_STRING:
+        return seen->n > 0 ? put_leaf(w, seen->text, seen->n, 1) : KB_OK;
+    case LD_NAMED_ARRAY:
+        return put_array(w, v, seen->n);
+    case LD_NAMED_OBJECT:
+        return (enum kb_err)w->tree->each(v, put_member, w);
+    case LD_NAMED_NOTHING:
+        break;
+    }
+    return KB_OK;
+}
+
+/* --- sums ---------------------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct ld_space *l = a, *r = b;
+
+    return strcmp(l->name, r->name);
+}
+
+static int by_text(const char *a, const char *b)
+{
+    if (a == NULL || b == NULL)
+        return (a != NULL) - (b != NULL);
+    return strcmp(a, b);
+}
+
+/* 0: one key. */
+static int by_key(const struct ld_leaf *a, const struct ld_leaf *b)
+{
+    if (a->space != b->space)
+        return a->space < b->space ? -1 : 1;
+    if (a->hash != b->hash)
+        return a->hash < b->hash ? -1 : 1;
+    const int way = memcmp(a->path, b->path, a->n_path < b->n_path ? a->n_path : b->n_path);
+    if (way != 0 || a->n_path != b->n_path)
+        return way != 0 ? way : a->n_path < b->n_path ? -1 : 1;
+    return by_text(a->text, b->text);
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const struct ld_leaf *l = a, *r = b;
+    const int way = by_key(l, r);
+
+    return way != 0 ? way : (l->number > r->number) - (l->number < r->number);
+}
+
+/* A few are sorted where they stand. */
+static void sort_leaves(struct ld_leaf *leaf, size_t n)
+{
+    if (n > 32) {
+        qsort(leaf, n, sizeof *leaf, in_order);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        const struct ld_leaf moved = leaf[i];
+        size_t k = i;
+
+        for (; k > 0 && in_order(&leaf[k - 1], &moved) > 0; k--)
+            leaf[k] = leaf[k - 1];
+        leaf[k] = moved;
+    }
+}
+
+/* Leaves in their order become coordinates with their sums, of each namespace apart; of one key the last counts. The
+ * number of them. */
+static size_t add_up(struct ld_leaf *leaf, size_t n, uint32_t dim)
+{
+    size_t out = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (i + 1 < n && by_key(&leaf[i], &leaf[i + 1]) == 0)
+            continue;
+        const double value = ld_hash_signed(leaf[i].hash, leaf[i].value);
+        const uint32_t place = ld_hash_place(leaf[i].hash, dim);
+        struct ld_leaf *last = out > 0 ? &leaf[out - 1] : NULL;
+
+        if (last != NULL && last->space == leaf[i].space && ld_hash_place(last->hash, dim) == place) {
+            last->value += value;
+        } else {
+            leaf[out] = leaf[i];
+            leaf[out++].value = value;
+        }
+    }
+    return out;
+}
+
+static double weight_of(const struct ld_name_map *map, const char *name)
+{
+    for (uint32_t i = 0; i < map->weights.n; i++)
+        if (strcmp(kb_split_id(&map->weights, i), name) == 0)
+            return map->weights.weight[i];
+    return 1;
+}
+
+/* x += the block of a namespace, its n coordinates, in its size. */
+static void put_block(const struct ld_leaf *leaf, size_t n, uint32_t dim, double weight, double *x)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += leaf[i].value * leaf[i].value;
+    const double norm = fmax(1, sqrt(sum)), scale = sqrt(weight);
+    for (size_t i = 0; i < n; i++)
+        x[ld_hash_place(leaf[i].hash, dim)] += leaf[i].value / norm * scale;
+}
+
+static void put_blocks(struct ld_names *names, const struct ld_name_map *map, double *x)
+{
+    struct ld_leaf *leaf = names->leaf;
+    size_t rank[LD_NAMES_MOST_LEAVES + 1];
+
+    qsort(names->space, names->n_spaces, sizeof *names->space, by_name);
+    for (size_t i = 0; i < names->n_spaces; i++)
+        rank[names->space[i].number] = i;
+    for (size_t i = 0; i < names->n_leaves; i++) {
+        leaf[i].path = names->path + leaf[i].at;
+        leaf[i].space = rank[leaf[i].space];
+    }
+    sort_leaves(leaf, names->n_leaves);
+    const size_t n = add_up(leaf, names->n_leaves, map->dim);
+    for (size_t i = 0, end = 0; i < n; i = end) {
+        while (end < n && leaf[end].space == leaf[i].space)
+            end++;
+        put_block(leaf + i, end - i, map->dim, weight_of(map, names->space[leaf[i].space].name), x);
+    }
+}
+
+enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
+                         const void *object, double *x, struct kb_errmsg *msg)
+{
+    struct walk w;
+
+    w.names = names;
+    w.tree = tree;
+    w.msg = msg;
+    w.n_path = w.n_steps = 0;
+    w.depth = 0;
+    w.hash = (struct ld_murmur){.h = map->seed};
+    names->n_leaves = names->n_path = names->n_spaces = 0;
+    if (add_space(names, "") == NO_SPACE)
+        return KB_ENOMEM;
+    const enum kb_err rc = (enum kb_err)tree->each(object, put_member, &w);
+    memset(x, 0, map->dim * sizeof *x);
+    if (rc == KB_OK)
+        put_blocks(names, map, x);
+    return rc;
+}

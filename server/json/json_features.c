@@ -1,0 +1,86 @@
+/* See json_features.h. */
+#include "json/json_features.h"
+
+#include <string.h>
+
+#include "json/json_split.h"
+
+#define RULE(member) (&ld_feature_names_rules.rule[LD_FEATURE_NAMES_##member])
+
+uint32_t ld_features_dim(const struct ld_value *v)
+{
+    const struct ld_value *dim = ld_member_of(v, "dim");
+    const double x = dim != NULL ? ld_number_of(dim) : LD_NAMES_DIM;
+
+    return ld_is(v, LD_V_OBJECT) && x >= RULE(DIM)->lo && x <= RULE(DIM)->hi ? (uint32_t)x : 0;
+}
+
+static void read_weight(struct ld_in *in, const struct ld_member *m, struct kb_split *out)
+{
+    double weight = 1;
+
+    if (strlen(m->key) > LD_NAMES_PATH_BYTES)
+        ld_in_fault(in, NULL, "a namespace has a name of at most %u bytes", LD_NAMES_PATH_BYTES);
+    else if (ld_in_real(in, &m->value, &ld_feature_weight_rule, &weight) && kb_split_put(out, m->key, weight) != KB_OK)
+        ld_in_fault(in, NULL, "the names of namespaces with a weight take more than %u bytes in all", KB_SPLIT_BYTES);
+}
+
+/* Names are the caller's own, "" among them; none stands twice. */
+static void read_weights(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, struct kb_split *out)
+{
+    if (!ld_is(v, LD_V_OBJECT)) {
+        ld_in_fault(in, NULL, "expected an object of weights by the names of their namespaces");
+        return;
+    }
+    if ((double)ld_n_members(v) > rule->hi) {
+        ld_in_fault(in, NULL, "expected at most %.0f namespaces", rule->hi);
+        return;
+    }
+    for (size_t i = 0; i < ld_n_members(v); i++) {
+        const size_t here = ld_in_key(in, v->as.member[i].key);
+
+        read_weight(in, &v->as.member[i], out);
+        ld_in_leave(in, here);
+    }
+}
+
+static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
+{
+    struct ld_name_map *out = arg;
+    const struct ld_rule *rule = &ld_feature_names_rules.rule[i];
+
+    switch (i) {
+    case LD_FEATURE_NAMES_MAPPING:
+        (void)ld_in_choice(in, v, rule);
+        break;
+    case LD_FEATURE_NAMES_DIM:
+        out->dim = (uint32_t)ld_in_count(in, v, rule, LD_NAMES_DIM);
+        break;
+    case LD_FEATURE_NAMES_SEED:
+        out->seed = (uint32_t)ld_in_count(in, v, rule, 0);
+        break;
+    default:
+        read_weights(in, v, rule, &out->weights);
+        break;
+    }
+}
+
+void ld_in_features(struct ld_in *in, const struct ld_value *v, struct ld_name_map *out)
+{
+    *out = (struct ld_name_map){.dim = 0};
+    if (ld_is(v, LD_V_NULL))
+        return;
+    out->dim = LD_NAMES_DIM;
+    (void)ld_in_members(in, v, &ld_feature_names_rules, read_member, out);
+}
+
+void ld_text_features(struct ld_text *t, const struct ld_name_map *map)
+{
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "mapping", LD_NAMES_MAPPING);
+    ld_text_put_count(t, "dim", map->dim);
+    ld_text_put_count(t, "seed", map->seed);
+    ld_text_key(t, "weights");
+    ld_text_split(t, &map->weights);
+    ld_text_lit(t, "}");
+}

@@ -1,0 +1,147 @@
+/* See json_vector.h. */
+#include "json/json_vector.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+static const char *name_of(enum ld_dim which)
+{
+    return which == LD_DIM_CONTEXT ? "context_dim" : "arm_dim";
+}
+
+/* --- objects ---------------------------------------------------------------------------------------------- */
+
+static void look(const void *v, struct ld_named_value *out)
+{
+    static const enum ld_named_kind kinds[] = {
+        [LD_V_NULL] = LD_NAMED_NOTHING,  [LD_V_FALSE] = LD_NAMED_NOTHING, [LD_V_TRUE] = LD_NAMED_TRUE,
+        [LD_V_NUMBER] = LD_NAMED_NUMBER, [LD_V_STRING] = LD_NAMED_STRING, [LD_V_ARRAY] = LD_NAMED_ARRAY,
+        [LD_V_OBJECT] = LD_NAMED_OBJECT};
+    const struct ld_value *value = v;
+
+    *out = (struct ld_named_value){kinds[value->kind], ld_number_of(value), ld_string_of(value), value->n};
+}
+
+static const void *item(const void *v, size_t i)
+{
+    return ld_item_of(v, i);
+}
+
+static int each(const void *v, int (*fn)(void *arg, const char *key, const void *member), void *arg)
+{
+    const struct ld_value *object = v;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < object->n; i++)
+        rc = fn(arg, object->as.member[i].key, &object->as.member[i].value);
+    return rc;
+}
+
+/* Below the place in hand. */
+static void tell(struct ld_in *in, const struct kb_errmsg *msg)
+{
+    char pointer[sizeof in->path + sizeof msg->pointer];
+
+    (void)snprintf(pointer, sizeof pointer, "%s%s", in->path, msg->pointer);
+    ld_problem_add(in->p, pointer, "%s", msg->text);
+}
+
+/* Coordinates are as large as weights make them. */
+static bool is_bounded(const struct ld_in *in, const double *x, uint32_t dim)
+{
+    double most = 0;
+
+    for (uint32_t i = 0; i < dim; i++)
+        most = fmax(most, fabs(x[i]));
+    return most <= in->doc->magnitude;
+}
+
+static const double *read_named(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which)
+{
+    static const struct ld_named_tree tree = {look, item, each};
+    struct ld_named *named = in->doc->named;
+    struct kb_errmsg msg = {"", ""};
+
+    if (in->doc->is_short) {
+        ld_problem_set(in->p, 503, "out of memory");
+        return NULL;
+    }
+    if (named == NULL) {
+        ld_in_fault(in, NULL, "the tenant's %s is %u, and it has no mapping of names: send %s, or configure `features`",
+                    name_of(which), (unsigned)dim, dim > 0 ? "an array of as many numbers" : "none");
+        return NULL;
+    }
+    double *x = ld_in_alloc(in, named->map.dim, sizeof *x);
+    const enum kb_err rc = x != NULL ? ld_names_map(&named->names, &named->map, &tree, v, x, &msg) : KB_ENOMEM;
+    if (rc == KB_ENOMEM)
+        ld_problem_set(in->p, 503, "out of memory");
+    else if (rc != KB_OK)
+        tell(in, &msg);
+    else if (!is_bounded(in, x, named->map.dim))
+        ld_in_fault(in, NULL, "its vector has a number beyond %.16g in size: lower the weights of `features`",
+                    in->doc->magnitude);
+    return rc == KB_OK ? x : NULL;
+}
+
+/* --- arrays ----------------------------------------------------------------------------------------------- */
+
+/* Items that are numbers have no use for a pointer, and bodies are full of them. */
+static void fault_number(struct ld_in *in, const struct ld_value *array, size_t i, double most)
+{
+    const size_t here = ld_in_item(in, array, i);
+    if (in->is_log)
+        ld_in_fault(in, NULL, "expected a finite number");
+    else
+        ld_in_fault(in, NULL, "expected a number >= %.16g and <= %.16g", -most, most);
+    ld_in_leave(in, here);
+}
+
+/* In a body by the member of the configuration that its dimension comes from. */
+static void fault_vector(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which)
+{
+    const char *dim_name = name_of(which);
+    if (in->is_log)
+        ld_in_fault(in, NULL, "expected an array of %u numbers", (unsigned)dim);
+    else if (dim == 0)
+        ld_in_fault(in, NULL, "the tenant's %s is 0: leave this out, or configure %s", dim_name, dim_name);
+    else if (ld_is(v, LD_V_ARRAY))
+        ld_in_fault(in, NULL, "expected an array of %u numbers, got %zu: the tenant's %s is %u", (unsigned)dim,
+                    ld_n_items(v), dim_name, (unsigned)dim);
+    else
+        ld_in_fault(in, NULL, "expected an array of %u numbers: the tenant's %s is %u", (unsigned)dim, name_of(which),
+                    (unsigned)dim);
+}
+
+/* The dimension is the tenant's, so a vector of another length is a fault and never padded or cut. O(dim). One block a
+ * vector, in the document; NULL for no numbers. */
+const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which,
+                                 bool may_be_null)
+{
+    if (may_be_null && ld_is(v, LD_V_NULL))
+        return NULL;
+    if (ld_is(v, LD_V_OBJECT) && !in->is_log)
+        return read_named(in, v, dim, which);
+    if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != dim) {
+        fault_vector(in, v, dim, which);
+        return NULL;
+    }
+    const double most = in->is_log ? DBL_MAX : in->doc->magnitude;
+    double *x = dim > 0 ? ld_in_alloc(in, dim, sizeof *x) : NULL;
+    for (size_t i = 0; x != NULL && i < dim; i++) {
+        const struct ld_value *item = ld_item_of(v, i);
+        x[i] = ld_is(item, LD_V_NUMBER) ? ld_number_of(item) : (double)NAN;
+        if (!(fabs(x[i]) <= most))
+            fault_number(in, v, i, most);
+    }
+    return x;
+}
+
+/* A context is missing where there are dimensions: what the schema cannot say. Called behind ld_in_members. */
+void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim)
+{
+    if (dim > 0 && ld_member_of(object, rule->key) == NULL)
+        ld_in_fault(in, rule->key, "required: %s %u numbers, since the tenant's context_dim is %u",
+                    in->doc->named != NULL ? "an object of named features, or" : "an array of", (unsigned)dim,
+                    (unsigned)dim);
+}

@@ -1,0 +1,13 @@
+/* Vectors in JSON: an array of numbers or, in a body, an object of named features, which is mapped to one at the door
+ * (base/feature_names.h). What comes behind the door, the engine and the log, has vectors alone. */
+#ifndef LD_JSON_VECTOR_H
+#define LD_JSON_VECTOR_H
+
+#include "json/json_util.h"
+
+/* The vector at the place in hand, in the memory of the document; NULL for no numbers, or with a fault. */
+const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which,
+                                 bool may_be_null);
+void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim);
+
+#endif

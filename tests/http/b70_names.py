@@ -1,0 +1,379 @@
+"""Named features: objects where vectors may stand. Each way in gives the vector that names.py makes of the object, bit by bit; the log
+has that vector; and who sends it in place of the object gets the same numbers."""
+import copy
+import json
+import math
+import random
+import re
+import string
+
+import pytest
+
+from contract import NDJSON, ROOT
+from harness import Client, run_ctl
+from names import Fault, asinh, leaves, mapped, murmur3
+
+MAPPING = {"mapping": "names-1", "dim": 32, "seed": 5, "weights": {"article": 2.5, "": 0.5}}
+PHONE = {"device": "phone", "hour": 13, "article": {"topic": "sport", "age_h": 2}}
+SPORT, NEWS = {"topic": "sport", "length": 3}, {"topic": "news", "tags": ["a", "b"]}
+EMBEDDED = {"text": {"vector": [0.25 * i - 2 for i in range(20)]}}
+
+
+def of(value, mapping=MAPPING):
+    return mapped(value, mapping["dim"], mapping.get("seed", 0), mapping.get("weights"))
+
+
+def put_named(api, name, mapping=MAPPING, **fields):
+    return api.put_tenant(name, features=mapping, **fields)
+
+
+def some_name(rng):
+    letters = rng.choice((string.ascii_lowercase, "ab^=\\", "äß€😀", "_x~/ "))
+    return "".join(rng.choice(letters) for _ in range(rng.choice((1, 2, 3, 8, 40))))
+
+
+def some_number(rng):
+    return rng.choice((0, 1, -1, rng.gauss(0, 1), rng.gauss(0, 1) * 10.0 ** rng.randint(-300, 300), rng.randint(-2 ** 60, 2 ** 60), 1e308, 5e-324))
+
+
+def some_value(rng, depth=0):
+    kind = rng.choice("sssnnntfzoooaeE" if depth < 5 else "ssnntf")
+    if kind == "o":
+        return {some_name(rng): some_value(rng, depth + 1) for _ in range(rng.choice((0, 1, 2, 5)))}
+    if kind == "a":
+        return [v for v in (some_value(rng, depth + 1) for _ in range(rng.choice((0, 1, 3)))) if not isinstance(v, list)]
+    if kind in "eE":
+        return [some_number(rng) for _ in range(rng.choice((15, 16, 17) if kind == "e" else (1, 2)))]
+    return {"s": rng.choice(("", "x", some_name(rng), some_name(rng) * 30)), "n": some_number(rng), "t": True, "f": False, "z": None}[kind]
+
+
+def shuffled(rng, value):
+    if isinstance(value, dict):
+        return {k: shuffled(rng, value[k]) for k in rng.sample(list(value), len(value))}
+    return [shuffled(rng, v) for v in value] if isinstance(value, list) else value
+
+
+def test_asinh_is_asinh():
+    rng = random.Random(1)
+    for _ in range(100000):
+        v = rng.gauss(0, 1) * 10.0 ** rng.randint(-320, 307)
+        assert abs(asinh(v) - math.asinh(v)) <= 2 * math.ulp(math.asinh(v)), v
+
+
+def test_random_objects_are_the_oracles_vectors_bit_by_bit(api, name):
+    rng = random.Random(11)
+    put_named(api, name, algorithm="random")
+    objects = [{some_name(rng): some_value(rng, 1) for _ in range(rng.choice((0, 1, 3, 8)))} for _ in range(300)]
+    lines = [{"user": "u", "context": o, "arm": {"id": "a", "features": shuffled(rng, o)}, "reward": 1} for o in objects]
+    api.call("POST", "/observe", raw="\n".join(json.dumps(l, ensure_ascii=rng.random() < 0.5) for l in lines), kind=NDJSON, tenant=name)
+    told = [e for e in api.events(name) if e["type"] == "observed"]
+    assert len(told) == len(objects)
+    for o, event in zip(objects, told):
+        want = of(o)
+        assert event["context"] == want, o
+        assert event["features"] == want, o
+
+
+@pytest.mark.parametrize("mapping", [{"mapping": "names-1"}, {"mapping": "names-1", "dim": 1}, {"mapping": "names-1", "dim": 4096, "seed": 4294967295},
+                                     {"mapping": "names-1", "dim": 3, "weights": {"a": 0, "b": 1e6, "": 0.1}}], ids=str)
+def test_each_configuration_maps_by_its_own_numbers(api, name, mapping):
+    rng = random.Random(3)
+    put_named(api, name, mapping, algorithm="random")
+    whole = {"dim": 256, "seed": 0, "weights": {}, **mapping}
+    shown = api.call("GET", f"/tenants/{name}").json["configuration"]
+    assert shown["features"] == whole and shown["context_dim"] == shown["arm_dim"] == whole["dim"]
+    objects = [{"a": some_value(rng, 1), "b": some_value(rng, 1), "c": some_value(rng, 1), "d": 0.5} for _ in range(4 if whole["dim"] > 999 else 20)]
+    lines = [{"user": "u", "context": o, "arm": "x", "reward": 0} for o in objects]
+    api.call("PUT", f"/tenants/{name}/arms", [{"id": "x", "features": {"a": {"b": 1}}}])
+    api.call("POST", "/observe", raw="\n".join(map(json.dumps, lines)), kind=NDJSON, tenant=name)
+    for o, event in zip(objects, [e for e in api.events(name) if e["type"] == "observed"]):
+        assert event["context"] == of(o, whole), o
+        assert event["features"] == of({"a": {"b": 1}}, whole)
+
+
+def test_the_page_tells_the_keys_and_values_of_its_example():
+    page = (ROOT / "docs/FEATURES.md").read_text().split("## To the last bit")[1]
+    example = json.loads(re.search(r"`(\{.*\})` has these features", page).group(1))
+    told = re.findall(r"^\| `(.*?)` \| `(.*?)` \| ([0-9.]+) \|$", page, re.M)
+    assert told == [(space or '""', path if text is None else f"{path}={text}", f"{x:.5g}") for space, path, text, x, _ in leaves(example)]
+
+
+# ---- every door ---------------------------------------------------------------------------------------------------------------------
+
+def twins(api, name, **fields):
+    """Two tenants of one configuration: one hears objects, the other their vectors."""
+    put_named(api, f"{name}-n", **fields)
+    put_named(api, f"{name}-v", **fields)
+    return f"{name}-n", f"{name}-v"
+
+
+def vectors(body):
+    """The body with vectors in the place of objects."""
+    body = copy.deepcopy(body)
+    if isinstance(body.get("context"), dict):
+        body["context"] = of(body["context"])
+    for arm in [*body.get("candidates", []), *body.get("arms", []), body.get("arm")]:
+        if isinstance(arm, dict) and isinstance(arm.get("features"), dict):
+            arm["features"] = of(arm["features"])
+    return body
+
+
+def same(api, pair, method, path, body, kind=None):
+    got = []
+    for one, sent in zip(pair, (body, vectors(body))):
+        answer = api.call(method, path.format(one), sent, tenant=one, kind=kind).json
+        got.append({k: v for k, v in answer.items() if k not in ("decision", "name")})
+    assert got[0] == got[1]
+    return got[0]
+
+
+@pytest.mark.parametrize("algorithm", ["laplaced", "ek-ucb", "lin-ucb", "laplaced-kors"])
+def test_objects_and_their_vectors_are_one_model(api, name, algorithm):
+    pair = twins(api, name, algorithm=algorithm, seed=3)
+    same(api, pair, "PUT", "/tenants/{}/arms", {"arms": [{"id": "s", "features": SPORT}, {"id": "n", "features": NEWS}, {"id": "e", "features": EMBEDDED}]})
+    same(api, pair, "PATCH", "/tenants/{}/arms", {"arms": [{"id": "p", "features": {"topic": "politics"}}], "remove": ["e"]})
+    contexts = [PHONE, {"device": "desk"}, {}, {"hour": 2, "article": [{"topic": "news"}, {"age_h": 9}]}]
+    for i in range(24):
+        arm = ["s", "n", {"id": "x", "features": {"topic": "sport", "n": i}}][i % 3]
+        same(api, pair, "POST", "/observe", {"user": f"u{i % 4}", "context": contexts[i % 4], "arm": arm, "reward": i % 3 / 2})
+    inline = [{"id": f"i{k}", "features": {"topic": "sport", "n": k}} for k in range(5)]
+    for context in contexts:
+        asked = {"user": "u1", "context": context, "explain": True, "dry_run": True, "decision": "d0"}
+        assert len(same(api, pair, "POST", "/select", asked)["ranking"]) == 3
+        assert len(same(api, pair, "POST", "/select", {**asked, "candidates": [*inline, "s"]})["ranking"]) == 6
+        same(api, pair, "POST", "/tenants/{}/posterior", {"users": ["u0", "u9"], "context": context, "arms": [*inline, "n"]})
+        same(api, pair, "POST", "/tenants/{}/posterior", {"users": ["u0"], "context": context})
+    same(api, pair, "POST", "/select", {"user": "u2", "context": PHONE, "candidates": inline, "decision": "d1"})
+    for one in pair:
+        api.reward("d1", 1, tenant=one)
+    for one in pair:
+        assert api.verify(one)["equal"]
+    assert api.digest(pair[0]) == api.digest(pair[1])
+    strip = [[{k: v for k, v in e.items() if k not in ("at", "by", "expires_at")} for e in api.events(one)] for one in pair]
+    assert strip[0] == strip[1]
+    decided = [e for e in strip[0] if e["type"] == "decided"]
+    assert decided[0]["context"] == of(PHONE)
+
+
+def test_a_vector_may_stand_where_an_object_may(api, name):
+    put_named(api, name, algorithm="ek-ucb")
+    plain = api.select("u", tenant=name, dry_run=True, explain=True, decision="d", context=of(PHONE), candidates=[{"id": "s", "features": of(SPORT)}, {"id": "n", "features": NEWS}])
+    named = api.select("u", tenant=name, dry_run=True, explain=True, decision="d", context=PHONE, candidates=[{"id": "s", "features": SPORT}, {"id": "n", "features": of(NEWS)}])
+    assert plain["ranking"] == named["ranking"]
+    answer = api.select("u", tenant=name, context=of(PHONE)[:-1], candidates=["s"], expect=400)
+    assert answer["errors"][0]["pointer"] == "/context"
+
+
+# ---- refusals -----------------------------------------------------------------------------------------------------------------------
+
+def nested(n):
+    value = 1
+    for _ in range(n):
+        value = {"k": value}
+    return value
+
+
+FAULTS = [({"a": [[1]]}, "/a/0", "an array in an array"), ({"t": ["x"] * 1001}, "/t/1000", "more than 1000 features"), (nested(9), "/k" * 9, "more than 8 deep"),
+          ({"a": {"n" * 510: 1}}, "/a/" + "n" * 510, "more than 511 bytes"), ({"a~/": {"b": [{}, [2]]}}, "/a~0~1/b/1", "an array in an array")]
+
+
+@pytest.mark.parametrize("value, pointer, text", FAULTS, ids=[f[2] + f[1][:8] for f in FAULTS])
+def test_what_has_no_vector_is_named_by_its_place_and_changes_nothing(api, name, value, pointer, text):
+    with pytest.raises(Fault) as fault:
+        of(value)
+    assert fault.value.pointer == pointer
+    put_named(api, name, algorithm="ek-ucb")
+    before = api.digest(name), api.events(name)
+    fine = {"id": "b", "features": SPORT}
+    places = [("POST", "/select", {"user": "u", "context": value, "candidates": [fine]}, "/context"),
+              ("POST", "/select", {"user": "u", "context": {}, "candidates": [fine, {"id": "a", "features": value}]}, "/candidates/1/features"),
+              ("POST", "/observe", {"user": "u", "context": {}, "arm": {"id": "a", "features": value}, "reward": 1}, "/arm/features"),
+              ("POST", f"/tenants/{name}/posterior", {"users": ["u"], "context": value, "arms": [fine]}, "/context"),
+              ("PUT", f"/tenants/{name}/arms", {"arms": [{"id": "a", "features": value}]}, "/arms/0/features"),
+              ("PATCH", f"/tenants/{name}/arms", {"arms": [{"id": "a", "features": value}]}, "/arms/0/features")]
+    for method, path, body, place in places:
+        answer = api.call(method, path, body, tenant=name, expect=400).json
+        assert len(answer["errors"]) == 1 and text in answer["errors"][0]["detail"], answer
+        assert answer["errors"][0]["pointer"] == (place + pointer)[:159][:len(answer["errors"][0]["pointer"])]
+        assert len(answer["errors"][0]["pointer"]) >= min(len(place + pointer), 120)
+    answer = api.call("POST", "/observe", raw=json.dumps({"user": "u", "context": {}, "arm": fine, "reward": 1}) + "\n" +
+                      json.dumps({"user": "u", "context": value, "arm": fine, "reward": 1}), kind=NDJSON, tenant=name, expect=400).json
+    assert answer["errors"][0]["pointer"].startswith("/1/context/")
+    assert (api.digest(name), api.events(name)) == before
+
+
+def test_without_the_mapping_an_object_is_refused_by_the_name_of_its_field(api, name):
+    api.put_tenant(name, algorithm="ek-ucb", context_dim=2, arm_dim=2)
+    answer = api.select("u", tenant=name, context=PHONE, candidates=[{"id": "a", "features": SPORT}], expect=400)
+    assert [(e["pointer"], "configure `features`" in e["detail"]) for e in answer["errors"]] == [("/context", True), ("/candidates/0/features", True)]
+    api.put_tenant(f"{name}-0", algorithm="ucb")
+    answer = api.observe("u", {"id": "a", "features": SPORT}, 1, tenant=f"{name}-0", context=PHONE, expect=400)
+    assert [(e["pointer"], "send none, or configure `features`" in e["detail"]) for e in answer["errors"]] == [("/arm/features", True), ("/context", True)]
+
+
+def test_contexts_are_required_and_the_error_says_what_may_stand_there(api, name):
+    put_named(api, name, algorithm="ek-ucb")
+    answer = api.select("u", tenant=name, candidates=["a"], expect=400)
+    assert answer["errors"][0]["pointer"] == "/context" and "an object of named features" in answer["errors"][0]["detail"]
+
+
+# ---- the configuration --------------------------------------------------------------------------------------------------------------
+
+BAD = [({}, "/features/mapping"), ({"mapping": "names-2"}, "/features/mapping"), ({"mapping": "names-1", "dim": 0}, "/features/dim"),
+       ({"mapping": "names-1", "dim": 4097}, "/features/dim"), ({"mapping": "names-1", "dim": 2.5}, "/features/dim"),
+       ({"mapping": "names-1", "seed": -1}, "/features/seed"), ({"mapping": "names-1", "seed": 2 ** 32}, "/features/seed"),
+       ({"mapping": "names-1", "weights": {"a": -1}}, "/features/weights/a"), ({"mapping": "names-1", "weights": {"a": 1000001}}, "/features/weights/a"),
+       ({"mapping": "names-1", "weights": [1]}, "/features/weights"), ({"mapping": "names-1", "weights": {f"k{i}": 1 for i in range(33)}}, "/features/weights"),
+       ({"mapping": "names-1", "weights": {f"{i:03}" * 90: 1 for i in range(3)}}, "/features/weights/" + "002" * 46), ({"mapping": "names-1", "dims": 3}, "/features/dims"),
+       ("names-1", "/features"), ([], "/features")]
+
+
+@pytest.mark.parametrize("bad, pointer", BAD, ids=lambda v: str(v)[:40])
+def test_a_bad_mapping_is_named_by_its_place(api, name, bad, pointer):
+    answer = api.put_tenant(name, features=bad, expect=400)
+    assert answer["errors"][0]["pointer"].startswith(pointer), answer
+    api.call("GET", f"/tenants/{name}", expect=404)
+
+
+def test_dimensions_that_contradict_the_mapping_are_refused(api, name):
+    for field in ("context_dim", "arm_dim"):
+        answer = api.put_tenant(name, features=MAPPING, **{field: 31}, expect=422)
+        assert answer["errors"] == [{"pointer": f"/{field}", "detail": "expected 32, the dim of features: leave this out"}]
+    put_named(api, name, context_dim=32, arm_dim=32)
+
+
+def test_absent_nothing_is_said_of_it(api, name):
+    api.put_tenant(name, context_dim=2)
+    assert "features" not in api.call("GET", f"/tenants/{name}").json["configuration"]
+    assert all("features" not in e["configuration"] for e in api.events(name) if e["type"] == "configured")
+    api.put_tenant(name, context_dim=2, features=None, expect=200)
+    assert len(api.events(name)) == 1
+
+
+def test_a_patch_brings_it_changes_it_and_takes_it_away(api, name):
+    api.put_tenant(name, algorithm="ek-ucb", seed=9)
+
+    def patch(expect=200, **fields):
+        return api.call("PATCH", f"/tenants/{name}", fields, kind="application/merge-patch+json", expect=expect).json
+
+    shown = patch(features={"mapping": "names-1", "dim": 8})["configuration"]
+    assert (shown["context_dim"], shown["arm_dim"], shown["features"]) == (8, 8, {"mapping": "names-1", "dim": 8, "seed": 0, "weights": {}})
+    shown = patch(features={"dim": 16, "weights": {"a": 2, "b": 3}})["configuration"]
+    assert shown["context_dim"] == 16 and shown["features"]["weights"] == {"a": 2, "b": 3}
+    shown = patch(features={"weights": {"a": None}}, seed=10)["configuration"]
+    assert shown["features"] == {"mapping": "names-1", "dim": 16, "seed": 0, "weights": {"b": 3}}
+    assert patch(422, context_dim=4)["errors"][0]["pointer"] == "/context_dim"
+    shown = patch(features=None)["configuration"]
+    assert "features" not in shown and shown["context_dim"] == 16
+    assert patch(features=None, context_dim=0, arm_dim=0)["configuration"]["context_dim"] == 0
+
+
+@pytest.mark.parametrize("change", [{"seed": 6}, {"weights": {}}, {"weights": {"article": 2.5, "": 0.6}}], ids=str)
+def test_another_mapping_is_refused_once_there_are_vectors_of_this_one(api, name, change):
+    put_named(api, name, algorithm="ek-ucb")
+    put_named(api, name, {**MAPPING, **change}, algorithm="ek-ucb", expect=200)
+    put_named(api, name, algorithm="ek-ucb", expect=200)
+    api.put_arms(name, [{"id": "s", "features": SPORT}])
+    before = api.digest(name), api.events(name)
+    assert put_named(api, name, {**MAPPING, **change}, algorithm="ek-ucb", expect=409)["errors"][0]["pointer"] == "/features"
+    assert put_named(api, name, {**MAPPING, "dim": 33}, algorithm="ek-ucb", expect=409)
+    assert (api.digest(name), api.events(name)) == before
+    put_named(api, name, algorithm="ek-ucb", expect=200)
+
+
+def test_the_mapping_outlives_restart_snapshot_compaction_copy_and_export(boot, tmp_path):
+    server = boot()
+    api = Client(server)
+    put_named(api, "t", algorithm="ek-ucb", reward_window_s=1)
+    for i in range(20):
+        api.observe(f"u{i}", {"id": "a", "features": {"n": i}}, i % 2, tenant="t", context=PHONE)
+    ask = {"users": ["u1"], "context": PHONE, "arms": [{"id": "a", "features": SPORT}]}
+    want = api.call("POST", "/tenants/t/posterior", ask).json
+    shown = api.call("GET", "/tenants/t").json["configuration"]
+    copied, lines = tmp_path / "t.db", tmp_path / "t.ndjson"
+    run_ctl(server, "snapshot", "t", str(copied))
+    server.kill()
+    server.start()
+    assert api.call("GET", "/tenants/t").json["configuration"] == shown
+    assert api.call("POST", "/tenants/t/posterior", ask).json == want
+    run_ctl(server, "restore", "copied", str(copied))
+    run_ctl(server, "export", "t", str(lines))
+    run_ctl(server, "import", "imported", str(lines))
+    for name in ("copied", "imported"):
+        assert api.call("GET", f"/tenants/{name}").json["configuration"] == shown
+        assert api.call("POST", f"/tenants/{name}/posterior", ask).json["mean"][0] == pytest.approx(want["mean"][0], rel=1e-12)
+    api.call("POST", "/tenants/t/compact", {"keep_events": 0}, expect=(200, 202))
+    assert api.verify("t")["equal"]
+    server.kill()
+    server.start()
+    assert api.call("GET", "/tenants/t").json["configuration"] == shown
+    assert api.call("POST", "/tenants/t/posterior", ask).json["mean"][0] == pytest.approx(want["mean"][0], rel=1e-12)
+
+
+# ---- logs of others -----------------------------------------------------------------------------------------------------------------
+
+def dsjson_line(rng, i, context, actions):
+    chosen = rng.randrange(len(actions))
+    return {"_label_cost": -(i % 3) / 2, "_label_probability": 1 / len(actions), "_label_Action": chosen + 1, "_labelIndex": chosen, "EventId": f"e{i}",
+            "Timestamp": "2021-02-04T16:31:29.2460000Z", "a": [chosen + 1, *(k + 1 for k in range(len(actions)) if k != chosen)], "p": [1 / len(actions)] * len(actions),
+            "c": {**context, "_multi": [{"_tag": f"arm{k}", **a} for k, a in enumerate(actions)]}}, chosen
+
+
+def test_a_log_and_live_requests_of_the_same_json_are_the_same_vectors(server, api, name, tmp_path):
+    rng, lines, lived = random.Random(5), [], []
+    pair = twins(api, name, algorithm="ek-ucb")
+    for i in range(60):
+        context = {"User": {"age": rng.randint(1, 90), "town": some_name(rng).lstrip("_")}, "_private": 1, "n": some_value(rng, 2), "deep": {"v": some_value(rng, 2)}}
+        actions = [{"i": {"topic": rng.choice("abc"), "x": some_value(rng, 3)}, "j": [{"len": rng.random()}, {"tags": ["p", some_name(rng)]}]} for _ in range(3)]
+        line, chosen = dsjson_line(rng, i, context, actions)
+        lines.append(json.dumps(line, ensure_ascii=i % 2 == 0))
+        lived.append({"user": "-", "context": line["c"], "arm": {"id": f"arm{chosen}", "features": line["c"]["_multi"][chosen]}, "reward": (i % 3) / 2,
+                      "propensity": 1 / 3})
+    log = tmp_path / "log.dsjson"
+    log.write_text("\n".join(lines) + "\n")
+    run_ctl(server, "import", "--format", "dsjson", "--tenant", pair[0], str(log))
+    api.call("POST", "/observe", raw="\n".join(map(json.dumps, lived)), kind=NDJSON, tenant=pair[1])
+    told = [[e for e in api.events(one) if e["type"] == "observed"] for one in pair]
+    assert len(told[0]) == 60
+    for imported, live, body in zip(*told, lived):
+        assert (imported["context"], imported["features"]) == (live["context"], live["features"]) == (of(body["context"]), of(body["arm"]["features"]))
+    ask = {"users": ["-"], "context": lived[0]["context"], "arms": [lived[1]["arm"]]}
+    assert len({json.dumps(api.call("POST", f"/tenants/{one}/posterior", ask).json["mean"]) for one in pair}) == 1
+
+
+def test_a_log_with_what_has_no_vector_is_named_by_line_and_place(server, api, name, tmp_path):
+    put_named(api, name, algorithm="ek-ucb")
+    log = tmp_path / "log.dsjson"
+    log.write_text(json.dumps(dsjson_line(random.Random(1), 0, {"a": {"b": [[1]]}}, [{}, {}])[0]) + "\n")
+    ran = run_ctl(server, "import", "--format", "dsjson", "--tenant", name, str(log), expect=1)
+    assert "log.dsjson:1: c: /a/b/0: an array in an array" in ran
+    assert not [e for e in api.events(name) if e["type"] == "observed"]
+
+
+def test_a_tenant_without_the_mapping_learns_a_log_as_before(server, api, name, tmp_path):
+    """Names hashed as they were, without norms: h and sign are the same function."""
+    api.put_tenant(name, algorithm="ek-ucb", context_dim=16, arm_dim=16)
+    log = tmp_path / "log.dsjson"
+    log.write_text(json.dumps(dsjson_line(random.Random(1), 0, {"u": {"age": 3}}, [{"k": "v"}])[0]) + "\n")
+    run_ctl(server, "import", "--format", "dsjson", "--tenant", name, str(log))
+    event = [e for e in api.events(name) if e["type"] == "observed"][0]
+    h = murmur3(b"u^age", 0)
+    assert event["context"] == [(-3.0 if h & 1 else 3.0) if i == h * 16 >> 32 else 0 for i in range(16)]
+
+
+def test_evaluate_reads_objects_as_the_policys_configuration_maps_them(server, tmp_path):
+    """The estimates are those of the same log with the vectors that the oracle makes."""
+    rng, named, mapped_lines = random.Random(9), [], []
+    for i in range(120):
+        context, arm = {"u": {"town": rng.choice("xyz"), "age": rng.randint(1, 60)}}, rng.choice("abc")
+        line = {"user": f"u{i % 5}", "arm": {"id": arm, "features": {"topic": arm, "n": ord(arm)}}, "context": context, "reward": rng.random(), "propensity": 1 / 3}
+        named.append(line)
+        mapped_lines.append({**line, "context": of(context), "arm": {"id": arm, "features": of(line["arm"]["features"])}})
+    told = []
+    for lines, fields in ((named, {"features": MAPPING}), (mapped_lines, {"context_dim": 32, "arm_dim": 32})):
+        log, config = tmp_path / "log.ndjson", tmp_path / "policy.json"
+        log.write_text("\n".join(map(json.dumps, lines)) + "\n")
+        config.write_text(json.dumps({"algorithm": "ek-ucb", **fields}))
+        ran = run_ctl(server, "--json", "evaluate", "--format", "ndjson", "--policy", str(config), "--policy", "uniform", "--resamples", "60", str(log))
+        told.append([{k: v for k, v in p.items() if k != "seconds"} for p in json.loads(ran)["policies"]])
+    assert told[0] == told[1] and told[0]
