@@ -118,7 +118,7 @@ static struct ld_op *rank(struct ld_call *c, bool *is_beside, struct ld_problem 
     struct ld_select select = {.decision = NULL};
     struct ld_doc *doc = NULL;
     struct ld_op *op = NULL;
-    (void)ld_tenant_dims(c->tenant, &context_dim, &arm_dim);
+    (void)ld_tenant_dims(c->tenant, NULL, &context_dim, &arm_dim);
     k.has_features = context_dim > 0 || arm_dim > 0;
     if (ld_call_parse(c, &doc, p) == 0 && ld_decode_rank(doc, &k.rank, p) == 0)
         op = new_decision(c, doc, &k, p);

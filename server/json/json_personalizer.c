@@ -9,8 +9,8 @@
  *   contextFeatures[{}]                   context
  *   deferActivation                       defer
  *
- * Lists of objects become one object: a name that stands in several has the list of its objects, which the mapping of
- * named features merges; of other values the last one counts.
+ * Lists of objects become one object: a name that stands in several has the list of its objects, or of its strings,
+ * which the mapping of named features merges; of other values the last one counts.
  *
  * `ranking` has every action. Those that were excluded keep their place, with probability 0; the others stand by their
  * probabilities, the greatest first. */
@@ -158,21 +158,23 @@ int ld_decode_rank(struct ld_doc *doc, struct ld_rank *out, struct ld_problem *p
 
 /* --- /select ------------------------------------------------------------------------------------------- */
 
-/* The values of a name in the list, from item i on: how many, how many of them are objects, and the last one. */
-static size_t count_values(const struct ld_value *list, size_t i, const char *name, size_t *n_objects,
-                           const struct ld_value **last)
+/* The values of a name in the list, from item i on: the last one; and whether they are several, all of them objects or
+ * all strings. */
+static const struct ld_value *last_value(const struct ld_value *list, size_t i, const char *name, bool *is_list)
 {
-    size_t n = 0;
-    *n_objects = 0;
+    const struct ld_value *last = NULL;
+    size_t n = 0, n_objects = 0, n_strings = 0;
     for (; i < ld_n_items(list); i++) {
         const struct ld_value *v = ld_member_of(ld_item_of(list, i), name);
         if (v == NULL)
             continue;
-        *n_objects += ld_is(v, LD_V_OBJECT);
-        *last = v;
+        n_objects += ld_is(v, LD_V_OBJECT);
+        n_strings += ld_is(v, LD_V_STRING);
+        last = v;
         n++;
     }
-    return n;
+    *is_list = n > 1 && (n_objects == n || n_strings == n);
+    return last;
 }
 
 static bool stands_before(const struct ld_value *list, size_t i, const char *name)
@@ -183,7 +185,7 @@ static bool stands_before(const struct ld_value *list, size_t i, const char *nam
     return false;
 }
 
-static void put_objects(struct ld_text *t, const struct ld_value *list, size_t i, const char *name)
+static void put_values(struct ld_text *t, const struct ld_value *list, size_t i, const char *name)
 {
     ld_text_lit(t, "[");
     for (; i < ld_n_items(list); i++) {
@@ -204,16 +206,15 @@ static void put_features(struct ld_text *t, const struct ld_value *list)
         const struct ld_value *object = ld_item_of(list, i);
         for (size_t j = 0; j < ld_n_members(object); j++) {
             const char *name = object->as.member[j].key;
-            const struct ld_value *last = NULL;
-            size_t n_objects;
+            bool is_list;
             if (stands_before(list, i, name))
                 continue;
-            const size_t n = count_values(list, i, name, &n_objects, &last);
+            const struct ld_value *last = last_value(list, i, name, &is_list);
             ld_text_item(t);
             ld_text_string(t, name);
             ld_text_lit(t, ":");
-            if (n > 1 && n_objects == n)
-                put_objects(t, list, i, name);
+            if (is_list)
+                put_values(t, list, i, name);
             else
                 ld_text_value(t, last);
         }

@@ -135,6 +135,41 @@ def test_null_is_nothing(api, name):
     assert told["rewardActionId"] == "a" and len(told["eventId"]) == 26
 
 
+NAMES = {"features": {"mapping": "names-1", "dim": 64}}
+
+
+def test_features_are_those_of_select_bit_for_bit(api, name):
+    """Rank's lists of objects, and the same written as one object each: equal means, deviations and propensities of every arm."""
+    api.put_tenant(name, algorithm="ek-ucb", rule={"type": "ucb", "epsilon": 0.5}, **NAMES)
+    for i, taste in enumerate(["salty", "sweet", "sour"] * 5):
+        api.observe("-", {"id": f"o{i}", "features": {"taste": taste, "heat": i}}, float(taste == "sweet"), context={"user": {"age": "young"}, "hour": i}, tenant=name)
+    told = rank(api, name, eventId="e", contextFeatures=[{"user": {"age": "young", "floor": 1}, "tag": "x"}, {"hour": 12, "n": 1}, {"user": {"floor": 3, "city": "Cluj"}, "n": 2, "tag": "y"}],
+                actions=[{"id": "a", "features": [{"taste": "salty"}, {"heat": 3}]}, {"id": "b", "features": [{"taste": "sweet"}]},
+                         {"id": "c", "features": [{"_hidden": 1, "taste": "sour", "parts": {"x": 1}}, {"parts": {"y": [1, 2]}}]}])
+    line = [e for e in api.events(name) if e["type"] == "decided"][-1]
+    same = api.select("-", decision="f", dry_run=True, explain=True, context={"user": {"age": "young", "floor": 3, "city": "Cluj"}, "hour": 12, "n": 2, "tag": ["x", "y"]}, tenant=name,
+                      candidates=[{"id": "a", "features": {"taste": "salty", "heat": 3}}, {"id": "b", "features": {"taste": "sweet"}},
+                                  {"id": "c", "features": {"taste": "sour", "parts": {"x": 1, "y": [1, 2]}}}])
+    assert {r["arm"]: r["propensity"] for r in same["ranking"]} == {r["id"]: r["probability"] for r in told.json["ranking"]}
+    mean = next(r["mean"] for r in same["ranking"] if r["arm"] == told.json["rewardActionId"])
+    assert line["mean"] == mean and any(line["context"]) and "Laplaced-Ignored" not in told.headers
+
+
+def test_without_features_the_vectors_are_zero(api, name):
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    rank(api, name, eventId="e", actions=[{"id": "a", "features": None}, {"id": "b"}])
+    line = [e for e in api.events(name) if e["type"] == "decided"][-1]
+    assert line["context"] == [0] * 64 and line["features"] == [0] * 64
+
+
+@pytest.mark.parametrize("body, target", [
+    ({"contextFeatures": [{"a": [[1]]}]}, "/contextFeatures/a/0"), ({"actions": [{"id": "a", "features": [{"x": {"y": [[1]]}}]}]}, "/actions/0/features/x/y/0"),
+    ({"contextFeatures": [{"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": 1}}}}}}}}}]}, "/contextFeatures/a/b/c/d/e/f/g/h/i")])
+def test_what_cannot_be_mapped_is_told_by_its_place_in_the_one_object(api, name, body, target):
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    assert targets(rank(api, name, expect=400, **body)) == [target]
+
+
 # --- Reward, Activate ------------------------------------------------------------------------------------------------
 
 def test_what_came_of_a_reward_is_told(api, name):

@@ -16,7 +16,7 @@ async function call(method, path, body, headers = {}) {
 
 // The tenant is the key's. Where keys are asked for, whoever makes them shows the administrator's.
 const tenant = "menu";
-await call("PUT", `/tenants/${tenant}`, { algorithm: "random" });
+await call("PUT", `/tenants/${tenant}`, { algorithm: "random", features: { mapping: "names-1", dim: 32 } });
 const inTenant = { "Laplaced-Tenant": tenant };
 
 const client = new PersonalizerClient(new ApiKeyCredentials({ inHeader: { "Ocp-Apim-Subscription-Key": "not-asked-for", ...inTenant } }), baseUrl);
@@ -39,6 +39,8 @@ test("v1.0: rank, reward", async () => {
     assert.deepEqual(await learned("one"), [0.5]);
     const [line] = await of("decided", "one");
     assert.deepEqual([line.arm, line.propensity], [ranked.rewardActionId, 0.25]);
+    assert.equal(line.context.length, 32);
+    assert.ok(line.context.some((x) => x !== 0) && line.features.some((x) => x !== 0));
 });
 
 test("an event without an id gets one", async () => {
