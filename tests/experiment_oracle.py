@@ -152,20 +152,27 @@ class Metric:
         self.low, self.high = settings["range"]
         self.width, self.clipped, self.stops = self.high - self.low, 0, {}
         self.pairs = {a: Pair(experiment.begun["reach"][a]) for a in self.order if a != self.base}
+        self.share = experiment.begun["share"]
+        if self.share > 0:  # the policy against the holdout, by users
+            self.pairs[None] = Pair(max(self.share, 1 - self.share))
         self.shown = {(a, side): [] for a in self.order for side in ("policy", "holdout")}
 
     @property
     def log_inverse(self):
-        """A guardrail has a level for each end of its intervals, all others one for both."""
+        """A guardrail has a level for each end of its intervals, all others one for both; all comparisons share it."""
         n = len(self.pairs)
         return math.log(n / self.settings["level"] if self.settings["role"] == "guardrail" else 2 * n / self.level)
 
-    def count(self, arm, p, value, side):
+    def count(self, arm, p, value, side, is_first):
         told = self.settings["default"] if value is None else value
         self.clipped += not self.low <= told <= self.high
         r = (min(max(told, self.low), self.high) - self.low) / self.width
+        if is_first:
+            self.pairs[None].add(self.share, 1 - self.share, side == "policy", r)
+        if p is None:
+            return
         for a, pair in self.pairs.items():
-            if arm in (a, self.base):
+            if a is not None and arm in (a, self.base):
                 pair.add(p[self.base], p[a], arm == a, r)
         if arm in self.order:
             self.shown[arm, side].append(r)
@@ -190,9 +197,11 @@ class Metric:
             low, high = shown_interval(len(r), math.fsum(r), self.level / len(self.order))
             return {"decisions": len(r), "mean": self.low + self.width * math.fsum(r) / len(r) if r else None,
                     "low": self.low + self.width * low, "high": self.low + self.width * high}
-        base = side(self.base, "policy")["mean"]
+        def mean(values):
+            return self.low + self.width * math.fsum(values) / len(values) if values else None
         differences = []
         for a, pair in self.pairs.items():
+            base = mean(self.shown[self.base, "policy"] if a is not None else [r for arm in self.order for r in self.shown[arm, "holdout"]])
             low, high = pair.interval(self.log_inverse)
             n, weight, score = pair.sums()[:3]
             estimate = self.width * score / weight if weight > 0 else None
@@ -203,7 +212,9 @@ class Metric:
                                 "verdict": verdict, "stop": stop})
         return {"metric": self.settings["name"], "role": self.settings["role"], "range": [self.low, self.high], "clipped": self.clipped,
                 "harm": self.settings["harm"] if self.settings["role"] == "guardrail" else None,
-                "arms": [{"arm": a, "policy": side(a, "policy"), "holdout": side(a, "holdout")} for a in self.order], "differences": differences}
+                "arms": [{"arm": a, "policy": side(a, "policy"), "holdout": side(a, "holdout")} for a in self.order],
+                "differences": [d for d in differences if d["arm"] is not None],
+                "policy": next(({k: v for k, v in d.items() if k != "arm"} for d in differences if d["arm"] is None), None)}
 
 
 class Experiment:
@@ -334,10 +345,10 @@ class Experiment:
                     beyond |= not self.pairs[a].takes(p[self.base], p[a])
                     self.pairs[a].add(p[self.base], p[a], w["arm"] == a, r)
             self.beyond += beyond
-            for name, m in self.metrics.items():
-                m.count(w["arm"], p, w["values"].get(name), "holdout" if w["holdout"] else "policy")
             if w["arm"] in self.order:
                 self.shown[w["arm"], "holdout" if w["holdout"] else "policy"].append(r)
+        for name, m in self.metrics.items():
+            m.count(w["arm"], p if w["odds"] is not None else None, w["values"].get(name), "holdout" if w["holdout"] else "policy", w["first"])
         if w["first"]:
             self.policy.add(self.begun["share"], 1 - self.begun["share"], not w["holdout"], r)
             self.traffic[None].append((w["holdout"], self.begun["share"]))

@@ -98,17 +98,21 @@ static int check_commit(struct ld_replay_job *j, struct ld_problem *p)
 /* The first line. *has_more: another one follows, empty ones aside. */
 static int read_head(struct ld_replay_job *j, struct ld_lines *lines, bool *has_more, struct ld_problem *p)
 {
-    if (ld_lines_next(lines) != LD_LINES_LINE)
+    if (ld_lines_next(lines) != LD_LINES_LINE) {
         ld_problem_set(p, 400, "the first line is longer than this server takes");
-    else if (lines->n == 0)
+        ld_problem_limit(p, "line_bytes", (double)lines->max);
+    } else if (lines->n == 0)
         ld_problem_add(p, "/0", "expected the configuration of the replay");
     else if (ld_doc_parse(&j->doc, lines->text, lines->n, true, p) == 0) {
         ld_doc_bound(j->doc, j->server->limits.magnitude);
         (void)ld_decode_replay(j->doc, true, &j->head, p);
     }
+    enum ld_lines_status next = LD_LINES_LINE;
     *has_more = false;
-    while (p->status == 0 && !*has_more && ld_lines_next(lines) == LD_LINES_LINE)
-        *has_more = lines->n > 0;
+    while (p->status == 0 && !*has_more && next == LD_LINES_LINE) {
+        next = ld_lines_next(lines);
+        *has_more = next == LD_LINES_LONG || (next == LD_LINES_LINE && lines->n > 0);
+    }
     return p->status == 0 ? 0 : -1;
 }
 

@@ -165,6 +165,7 @@ static void put_candidates(const struct ld_call *c, struct ld_text *t, struct ld
             ld_problem_set(p, 400,
                            "query parameter candidates: expected arms of at most %u bytes with commas between them",
                            KB_ID_MAX_BYTES);
+            ld_problem_limit(p, "string_bytes", KB_ID_MAX_BYTES);
             break;
         }
         has_more = *at == ',';
@@ -280,6 +281,8 @@ bool api_route(struct ld_call *c, struct ld_reply *out)
     if (fallback != NULL && (fallback[0] == '\0' || strlen(fallback) > KB_ID_MAX_BYTES)) {
         ld_problem_set(out->problem, 400, "query parameter fallback: expected an arm of 1 to %u bytes",
                        KB_ID_MAX_BYTES);
+        if (fallback[0] != '\0')
+            ld_problem_limit(out->problem, "string_bytes", KB_ID_MAX_BYTES);
         return true;
     }
     struct ld_op *op = make_op(c, out->problem);

@@ -231,11 +231,14 @@ const char *ld_call_id(const struct ld_call *c, const char *name, struct ld_prob
     const char *text = ld_request_query(c->request, name);
     if (text != NULL && is_id(text))
         return text;
-    if (text == NULL)
+    if (text == NULL) {
         ld_problem_set(p, 400, "query parameter %s: required", name);
-    else
-        ld_problem_set(p, 400, "query parameter %s: expected 1 to %u bytes of UTF-8 without control characters", name,
-                       KB_ID_MAX_BYTES);
+        return NULL;
+    }
+    ld_problem_set(p, 400, "query parameter %s: expected 1 to %u bytes of UTF-8 without control characters", name,
+                   KB_ID_MAX_BYTES);
+    if (strlen(text) > KB_ID_MAX_BYTES)
+        ld_problem_limit(p, "string_bytes", KB_ID_MAX_BYTES);
     return NULL;
 }
 

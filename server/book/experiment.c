@@ -172,9 +172,11 @@ static enum kb_err begin(struct ld_experiment *e, const struct kb_event *ev)
     e->next_look = 1;
     e->metric = metric;
     e->n_metrics = e->now.n_metrics;
-    for (size_t m = 0; m < e->n_metrics; m++)
+    for (size_t m = 0; m < e->n_metrics; m++) {
+        e->metric[m].policy.reach = e->policy.reach;
         for (size_t a = 0; a < n; a++)
             e->metric[m].against[a].reach = e->sums[a].against.reach;
+    }
     ld_waiting_clear(&e->waiting, n, e->n_metrics);
     return KB_OK;
 }
@@ -309,10 +311,9 @@ static void count(struct ld_experiment *e, const struct ld_waiting *w, const str
     const double told = is_told ? w->reward : none;
     const double reward = ld_experiment_scaled(told, e->begun.low, e->begun.high, &e->n_clipped);
 
-    if ((w->flags & LD_WAITS_HAS_ODDS) != 0) {
+    if ((w->flags & LD_WAITS_HAS_ODDS) != 0)
         count_by_arm(e, w, ld_waiting_odds(&e->waiting, w), reward);
-        ld_metrics_count(e, w, ld_waiting_odds(&e->waiting, w));
-    }
+    ld_metrics_count(e, w, ld_waiting_odds(&e->waiting, w));
     if ((w->flags & LD_WAITS_IS_FIRST) != 0)
         count_by_side(e, (w->flags & LD_WAITS_IS_HOLDOUT) != 0, reward);
     if (++e->n_counted >= e->next_look)

@@ -119,6 +119,7 @@ struct ld_metric_sums {
     struct ld_metric_settings settings; /* as begun */
     uint64_t n_clipped;
     struct ld_comparison against[LD_EXPERIMENT_ARMS]; /* the baseline */
+    struct ld_comparison policy;                      /* against the holdout */
     struct kb_shown shown[LD_EXPERIMENT_ARMS][LD_SIDE_N];
 };
 

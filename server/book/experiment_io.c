@@ -117,6 +117,8 @@ static void save_metrics(const struct ld_experiment *e, struct kb_writer *w)
         save_metric(&e->metric[m], e->n_arms, w);
     for (uint64_t k = e->waiting.head; e->n_metrics > 0 && k < e->waiting.tail; k++)
         kb_put_doubles(w, ld_waiting_values(&e->waiting, &e->waiting.entry[k & (e->waiting.cap - 1)]), e->n_metrics);
+    for (size_t m = 0; m < e->n_metrics; m++)
+        save_comparison(&e->metric[m].policy, w);
 }
 
 static void save_running(const struct ld_experiment *e, struct kb_writer *w);
@@ -425,6 +427,12 @@ static enum kb_err load_metrics(struct ld_experiment *e, struct kb_reader *r)
     KB_TRY(ld_waiting_widen(&e->waiting, n));
     for (uint64_t k = e->waiting.head; k < e->waiting.tail; k++)
         kb_get_doubles(r, ld_waiting_values(&e->waiting, &e->waiting.entry[k & (e->waiting.cap - 1)]), n);
+    const bool has_policies = r->pos < r->n; /* else they begin now: the body was written before there were any */
+    for (size_t m = 0; m < n; m++) {
+        e->metric[m].policy.reach = e->policy.reach;
+        if (has_policies && r->rc == KB_OK)
+            load_comparison(&e->metric[m].policy, r);
+    }
     rc = r->rc;
 out:
     return rc;

@@ -2,7 +2,8 @@
  *
  * A decision is counted for all metrics when it is counted, which is when its window closes: until then each of them
  * may still change. What was not told counts as the metric's default. Values are clipped to the metric's range and
- * divided by its width. The check of traffic is the experiment's: it knows no rewards. */
+ * divided by its width. Where there is a holdout, the first decision of each user counts for the policy against it, and
+ * that comparison shares the level of the arms'. The check of traffic is the experiment's: it knows no rewards. */
 #include <math.h>
 #include <string.h>
 
@@ -61,21 +62,33 @@ void ld_metrics_take(struct ld_experiment *e, struct ld_waiting *w, const struct
         ld_waiting_values(&e->waiting, w)[m] = kb_ev_metric_total(metric);
 }
 
+/* value: in [0, 1]. */
+static void count_by_arm(const struct ld_experiment *e, struct ld_metric_sums *s, const struct ld_waiting *w,
+                         const double *p, double value)
+{
+    const size_t side = (w->flags & LD_WAITS_IS_HOLDOUT) != 0 ? LD_SIDE_HOLDOUT : LD_SIDE_POLICY;
+
+    for (size_t a = 0; a < e->n_arms; a++)
+        if (a != e->baseline && (w->arm == a || w->arm == e->baseline))
+            (void)ld_comparison_add(&s->against[a], p[e->baseline], p[a], w->arm == a, value);
+    if (w->arm != LD_ARM_OTHER)
+        (void)kb_shown_add(&s->shown[w->arm][side], value);
+}
+
 void ld_metrics_count(struct ld_experiment *e, const struct ld_waiting *w, const double *p)
 {
     const double *value = ld_waiting_values(&e->waiting, w);
-    const size_t side = (w->flags & LD_WAITS_IS_HOLDOUT) != 0 ? LD_SIDE_HOLDOUT : LD_SIDE_POLICY;
+    const bool is_holdout = (w->flags & LD_WAITS_IS_HOLDOUT) != 0;
 
     for (size_t m = 0; m < e->n_metrics; m++) {
         struct ld_metric_sums *s = &e->metric[m];
         const double told = isnan(value[m]) ? s->settings.missing : value[m];
         const double r = ld_experiment_scaled(told, s->settings.low, s->settings.high, &s->n_clipped);
 
-        for (size_t a = 0; a < e->n_arms; a++)
-            if (a != e->baseline && (w->arm == a || w->arm == e->baseline))
-                (void)ld_comparison_add(&s->against[a], p[e->baseline], p[a], w->arm == a, r);
-        if (w->arm != LD_ARM_OTHER)
-            (void)kb_shown_add(&s->shown[w->arm][side], r);
+        if ((w->flags & LD_WAITS_HAS_ODDS) != 0)
+            count_by_arm(e, s, w, p, r);
+        if ((w->flags & LD_WAITS_IS_FIRST) != 0)
+            (void)ld_comparison_add(&s->policy, e->holdout, 1 - e->holdout, !is_holdout, r);
     }
 }
 
@@ -83,7 +96,7 @@ void ld_metrics_count(struct ld_experiment *e, const struct ld_waiting *w, const
 
 double ld_metric_log_inverse(const struct ld_experiment *e, const struct ld_metric_sums *s)
 {
-    const double n = (double)(e->n_arms - 1);
+    const double n = (double)ld_experiment_n_sentences(e);
 
     return s->settings.role == LD_GUARDRAIL ? log(n / s->settings.level) : log(2 * n / e->begun.level);
 }
@@ -113,62 +126,91 @@ static void look_at(const struct ld_experiment *e, const struct ld_metric_sums *
 
 void ld_metrics_look(struct ld_experiment *e, const struct kb_event *ev)
 {
-    for (size_t m = 0; m < e->n_metrics; m++)
-        for (size_t a = 0; a < e->n_arms && e->metric[m].settings.role == LD_GUARDRAIL; a++)
+    for (size_t m = 0; m < e->n_metrics; m++) {
+        struct ld_metric_sums *s = &e->metric[m];
+
+        for (size_t a = 0; a < e->n_arms && s->settings.role == LD_GUARDRAIL; a++)
             if (a != e->baseline)
-                look_at(e, &e->metric[m], &e->metric[m].against[a], ev);
+                look_at(e, s, &s->against[a], ev);
+        if (s->settings.role == LD_GUARDRAIL && e->holdout > 0)
+            look_at(e, s, &s->policy, ev);
+    }
 }
 
 /* ---- what is told ---------------------------------------------------------------------------------------- */
 
+/* base: the mean of what it is compared with. */
+static void show_difference(const struct ld_experiment *e, const struct ld_metric_sums *s,
+                            const struct ld_comparison *c, double base, bool is_void,
+                            struct ld_experiment_difference *out)
+{
+    double low, high;
+
+    ld_experiment_show_pair(c, ld_metric_log_inverse(e, s), s->settings.high - s->settings.low, base, out, &low, &high);
+    out->needed = (double)NAN;
+    out->verdict = is_void                            ? KB_VOID
+                   : s->settings.role != LD_GUARDRAIL ? KB_GO_ON
+                   : c->stop.verdict != KB_GO_ON      ? c->stop.verdict
+                                                      : ld_guardrail_verdict(&s->settings, low, high);
+}
+
 static void show_metric(const struct ld_experiment *e, const struct ld_metric_sums *s, bool is_void,
                         struct ld_experiment_metric_view *out)
 {
-    const struct ld_metric_settings *settings = &s->settings;
-    const double width = settings->high - settings->low, log_inverse = ld_metric_log_inverse(e, s);
+    const double low = s->settings.low, width = s->settings.high - low;
+    struct kb_shown held = {.n = 0};
 
-    out->settings = *settings;
+    out->settings = s->settings;
     out->n_clipped = s->n_clipped;
-    for (size_t a = 0; a < e->n_arms; a++)
-        for (size_t side = 0; side < LD_SIDE_N; side++)
-            ld_experiment_show_side(&s->shown[a][side], e->begun.level / (double)e->n_arms, settings->low, width,
-                                    &out->side[a][side]);
     for (size_t a = 0; a < e->n_arms; a++) {
-        struct ld_experiment_difference *d = &out->difference[a];
-        const struct ld_comparison *c = &s->against[a];
-        double low, high;
-
-        ld_experiment_show_pair(c, log_inverse, width, out->side[e->baseline][LD_SIDE_POLICY].mean, d, &low, &high);
-        d->needed = (double)NAN;
-        d->verdict = is_void                          ? KB_VOID
-                     : settings->role != LD_GUARDRAIL ? KB_GO_ON
-                     : c->stop.verdict != KB_GO_ON    ? c->stop.verdict
-                                                      : ld_guardrail_verdict(settings, low, high);
+        for (size_t side = 0; side < LD_SIDE_N; side++)
+            ld_experiment_show_side(&s->shown[a][side], e->begun.level / (double)e->n_arms, low, width,
+                                    &out->side[a][side]);
+        held.n += s->shown[a][LD_SIDE_HOLDOUT].n;
+        held.reward += s->shown[a][LD_SIDE_HOLDOUT].reward;
     }
+    for (size_t a = 0; a < e->n_arms; a++)
+        show_difference(e, s, &s->against[a], out->side[e->baseline][LD_SIDE_POLICY].mean, is_void,
+                        &out->difference[a]);
+    show_difference(e, s, &s->policy, held.n > 0 ? low + width * (held.reward / (double)held.n) : (double)NAN, is_void,
+                    &out->policy);
 }
 
-/* All metrics but guardrails, of all arms but the baseline. */
-static void find_changes(const struct ld_experiment *e, struct ld_experiment_view *out)
-{
+/* A test of the list: a difference that is no guardrail's. */
+struct tests {
     double log_e[LD_MOST_METRICS * LD_EXPERIMENT_ARMS];
     struct ld_experiment_difference *of[LD_MOST_METRICS * LD_EXPERIMENT_ARMS];
-    bool is_found[LD_MOST_METRICS * LD_EXPERIMENT_ARMS];
-    size_t n = 0;
+    size_t n;
+};
 
-    for (size_t m = 0; m < e->n_metrics; m++)
-        for (size_t a = 0; a < e->n_arms && e->metric[m].settings.role != LD_GUARDRAIL; a++)
-            if (a != e->baseline) {
-                of[n] = &out->metric[m].difference[a];
-                log_e[n] = of[n]->log10_e * log(10);
-                n++;
-            }
-    out->n_tests = n;
-    if (n == 0)
+static void add_test(struct tests *t, struct ld_experiment_difference *d)
+{
+    t->of[t->n] = d;
+    t->log_e[t->n++] = d->log10_e * log(10);
+}
+
+/* All metrics but guardrails: of all arms but the baseline, and of the policy where there is a holdout. */
+static void find_changes(const struct ld_experiment *e, struct ld_experiment_view *out)
+{
+    struct tests t = {.n = 0};
+    bool is_found[LD_MOST_METRICS * LD_EXPERIMENT_ARMS];
+
+    for (size_t m = 0; m < e->n_metrics; m++) {
+        if (e->metric[m].settings.role == LD_GUARDRAIL)
+            continue;
+        for (size_t a = 0; a < e->n_arms; a++)
+            if (a != e->baseline)
+                add_test(&t, &out->metric[m].difference[a]);
+        if (e->holdout > 0)
+            add_test(&t, &out->metric[m].policy);
+    }
+    out->n_tests = t.n;
+    if (t.n == 0)
         return;
-    out->n_changes = kb_find_changes(log_e, n, e->begun.level, is_found);
-    for (size_t i = 0; i < n; i++)
+    out->n_changes = kb_find_changes(t.log_e, t.n, e->begun.level, is_found);
+    for (size_t i = 0; i < t.n; i++)
         if (is_found[i] && !out->is_void)
-            of[i]->verdict = KB_BETTER; /* it is another; which way, the estimate says */
+            t.of[i]->verdict = KB_BETTER; /* it is another; which way, the estimate says */
 }
 
 void ld_metrics_show(const struct ld_experiment *e, struct ld_experiment_view *out)

@@ -84,6 +84,7 @@ const char *ld_in_flag_value(struct ld_in *in, const struct ld_value *v)
     }
     if (depth_of(v) > MOST_DEPTH) {
         ld_in_fault(in, NULL, "expected arrays and objects at most %u deep", MOST_DEPTH);
+        ld_problem_limit(in->p, "value_depth", MOST_DEPTH);
         return NULL;
     }
     ld_text_init(&t);

@@ -43,6 +43,7 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
         break;
     case LD_METRIC_AGGREGATION:
         out->aggregation = (enum kb_aggregation)read_word(in, v, rule, &kb_aggregation_words);
+        out->has_aggregation = !in->is_log;
         break;
     case LD_METRIC_DEFAULT:
         (void)ld_in_real(in, v, rule, &out->missing);
@@ -93,16 +94,36 @@ void ld_text_metrics(struct ld_text *t, const struct ld_settings *s)
     ld_text_lit(t, "]");
 }
 
-/* A single objective is booked as the tenant's rewards are. */
+/* A single objective is booked as the tenant's rewards are; the check refuses one that was named otherwise. */
 void ld_settle_metrics(struct ld_settings *s)
 {
     s->spec.has_metrics = false;
     for (size_t i = 0; i < s->n_metrics; i++) {
         if (ld_metric_is_measured(s, &s->metric[i]))
             s->spec.has_metrics = true;
-        else
+        else if (!s->metric[i].has_aggregation)
             s->metric[i].aggregation = s->spec.aggregation;
     }
+}
+
+/* Its aggregation is the tenant's, and goes with it. */
+static void free_item(struct ld_value *item)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < ld_n_members(item); i++)
+        if (strcmp(item->as.member[i].key, "aggregation") != 0)
+            item->as.member[n++] = item->as.member[i];
+    item->n = (uint32_t)n;
+}
+
+void ld_free_objective(const struct ld_settings *s, struct ld_value *configuration)
+{
+    const struct ld_value *list = ld_member_of(configuration, "metrics");
+
+    for (size_t i = 0; i < s->n_metrics && i < ld_n_items(list); i++)
+        if (!ld_metric_is_measured(s, &s->metric[i]))
+            free_item(&list->as.item[i]);
 }
 
 static enum kb_err refuse(size_t i, const char *member, const char *text, struct kb_errmsg *msg)
@@ -123,6 +144,10 @@ enum kb_err ld_check_metrics(const struct ld_settings *s, struct kb_errmsg *msg)
             return refuse(i, "/harm", "expected less than the width of the range", msg);
         if (m->role != LD_OBJECTIVE && m->weight != 1)
             return refuse(i, "/weight", "only an objective has a weight", msg);
+        if (!ld_metric_is_measured(s, m) && m->aggregation != s->spec.aggregation)
+            return refuse(i, "/aggregation",
+                          "of a single objective it is the tenant's: leave it out, or set the tenant's `aggregation`",
+                          msg);
     }
     if (ld_settings_weigh_metrics(s) && s->spec.aggregation != KB_AGG_SUM)
         return kb_fail(KB_EUNSUPPORTED, msg, "/aggregation",

@@ -11,6 +11,8 @@ void ld_text_metrics(struct ld_text *t, const struct ld_settings *s);
 
 /* Behind all members: what of metrics follows from others, and the other way round. */
 void ld_settle_metrics(struct ld_settings *s);
+/* Of the configuration that was written of s: its single objective leaves its aggregation to the tenant's. */
+void ld_free_objective(const struct ld_settings *s, struct ld_value *configuration);
 /* KB_EUNSUPPORTED for what does not go together. */
 enum kb_err ld_check_metrics(const struct ld_settings *s, struct kb_errmsg *msg);
 

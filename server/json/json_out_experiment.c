@@ -230,21 +230,43 @@ static void put_traffic(struct ld_text *t, const struct ld_experiment_view *v)
 
 /* --- metrics ------------------------------------------------------------------------------------------------- */
 
-static void put_metric_difference(struct ld_text *t, const char *arm, const struct ld_metric_settings *m,
+/* The members of a comparison of `name`. */
+static void put_metric_difference(struct ld_text *t, const char *name, const struct ld_metric_settings *m,
                                   const struct ld_experiment_difference *v)
 {
     char text[METRIC_ROOM], stop[METRIC_ROOM];
 
-    say_metric(text, arm, m, v->verdict, v->estimate);
-    say_metric(stop, arm, m, v->stop.verdict, v->stop.estimate);
-    ld_text_item(t);
-    ld_text_lit(t, "{");
-    ld_text_put_string(t, "arm", arm);
+    say_metric(text, name, m, v->verdict, v->estimate);
+    say_metric(stop, name, m, v->stop.verdict, v->stop.estimate);
     put_estimate(t, v);
     ld_text_put_string(t, "verdict", metric_verdicts[v->verdict]);
     ld_text_put_string(t, "sentence", text);
     put_stop(t, &v->stop, metric_verdicts[v->stop.verdict], stop);
-    ld_text_lit(t, "}");
+}
+
+static void put_metric_differences(struct ld_text *t, const struct ld_experiment_view *v,
+                                   const struct ld_experiment_metric_view *m)
+{
+    ld_text_key(t, "differences");
+    ld_text_lit(t, "[");
+    for (size_t a = 0; a < v->n_arms; a++) {
+        if (a == v->baseline)
+            continue;
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "arm", v->arm[a].id);
+        put_metric_difference(t, v->arm[a].id, &m->settings, &m->difference[a]);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+    ld_text_key(t, "policy");
+    if (v->has_holdout) {
+        ld_text_lit(t, "{");
+        put_metric_difference(t, "the policy", &m->settings, &m->policy);
+        ld_text_lit(t, "}");
+    } else {
+        ld_text_lit(t, "null");
+    }
 }
 
 static void put_metric_arms(struct ld_text *t, const struct ld_experiment_view *v,
@@ -263,16 +285,16 @@ static void put_metric_arms(struct ld_text *t, const struct ld_experiment_view *
     ld_text_lit(t, "]");
 }
 
-static void put_metric_statement(struct ld_text *t, const struct ld_metric_settings *m, double level)
+static void put_metric_statement(struct ld_text *t, const struct ld_metric_settings *m, double level, bool has_holdout)
 {
     char text[320];
 
     if (m->role == LD_GUARDRAIL)
         snprintf(
             text, sizeof text,
-            "If the told propensities are right, the chance that some arm is ever said to harm it although it does "
+            "If the told propensities are right, the chance that some arm%s is ever said to harm it although it does "
             "not is at most %g %%, and so is the chance that one is ever said not to although it does.",
-            100 * m->level);
+            has_holdout ? ", or the policy," : "", 100 * m->level);
     else
         snprintf(text, sizeof text,
                  "If the told propensities are right, its intervals hold at every look with a chance of %g %%; of the "
@@ -292,13 +314,8 @@ static void put_metric(struct ld_text *t, const struct ld_experiment_view *v, co
     ld_text_put_known(t, "harm", m->settings.role == LD_GUARDRAIL ? m->settings.harm : (double)NAN);
     ld_text_put_count(t, "clipped", m->n_clipped);
     put_metric_arms(t, v, m);
-    ld_text_key(t, "differences");
-    ld_text_lit(t, "[");
-    for (size_t a = 0; a < v->n_arms; a++)
-        if (a != v->baseline)
-            put_metric_difference(t, v->arm[a].id, &m->settings, &m->difference[a]);
-    ld_text_lit(t, "]");
-    put_metric_statement(t, &m->settings, v->settings.level);
+    put_metric_differences(t, v, m);
+    put_metric_statement(t, &m->settings, v->settings.level, v->has_holdout);
     ld_text_lit(t, "}");
 }
 

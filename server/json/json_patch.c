@@ -4,11 +4,12 @@
  * field has a value, and the result is read like the body of a PUT. So null removes a field, and reading gives it its
  * default. Faults are those of PUT, by pointer; where the patch names a field, the pointer is one into the patch.
  *
- * Three things go beyond the RFC:
+ * Four things go beyond the RFC:
  *
  *   version      a member of the patch alone: the version that it was made for
  *   algorithm    where the patch names it, the groups that a preset fills are left out of what it is merged into, so
  *                that they come from the preset; a challenger's likewise
+ *   aggregation  where the patch names it, that of a single objective goes with it
  *   {"x": null}  where no configuration has a field x, it stays in, so that its reader names it
  *
  * Members that the patch names come first, in its order, since faults are told in that order. Challengers keep the
@@ -20,6 +21,7 @@
 #include <string.h>
 
 #include "json/json_fields.h"
+#include "json/json_metric.h"
 #include "json/json_out.h"
 #include "json/json_routing.h"
 
@@ -189,6 +191,8 @@ int ld_decode_patch(struct ld_doc *doc, const struct ld_settings *now, uint64_t 
     if (text == NULL)
         ld_problem_set(p, 503, "out of memory");
     else if (ld_doc_parse(&base, text, n, false, p) == 0) {
+        if (ld_member_of(&doc->root, "aggregation") != NULL)
+            ld_free_objective(now, &base->root);
         merge(&in, &base->root, &doc->root, &ld_configuration_rules, &merged);
         ld_in_settings(&in, &merged, out);
     }

@@ -333,6 +333,7 @@ static void read_challengers(struct ld_in *in, const struct ld_value *v, struct 
     }
     if (ld_n_members(v) > LD_MAX_CHALLENGERS) {
         ld_in_fault(in, NULL, "expected at most %u challengers", LD_MAX_CHALLENGERS);
+        ld_problem_limit(in->p, "challengers", LD_MAX_CHALLENGERS);
         return;
     }
     for (size_t i = 0; i < ld_n_members(v); i++) {

@@ -13,8 +13,10 @@ static void read_weight(struct ld_in *in, const struct ld_member *m, struct kb_s
 
     if (ld_in_text(in, &id, &ld_id_rule) == NULL || !ld_in_real(in, &m->value, &ld_split_weight_rule, &weight))
         return;
-    if (kb_split_put(out, m->key, weight) != KB_OK)
-        ld_in_fault(in, NULL, "the ids of arms with a weight take more than %u bytes in all", KB_SPLIT_BYTES);
+    if (kb_split_put(out, m->key, weight) == KB_OK)
+        return;
+    ld_in_fault(in, NULL, "the ids of arms with a weight take more than %u bytes in all", KB_SPLIT_BYTES);
+    ld_problem_limit(in->p, "weight_bytes", KB_SPLIT_BYTES);
 }
 
 void ld_in_split(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, struct kb_split *out)
@@ -26,6 +28,7 @@ void ld_in_split(struct ld_in *in, const struct ld_value *v, const struct ld_rul
     }
     if ((double)ld_n_members(v) > rule->hi) {
         ld_in_fault(in, NULL, "expected at most %.0f arms", rule->hi);
+        ld_problem_limit(in->p, rule->key, rule->hi);
         return;
     }
     for (size_t i = 0; i < ld_n_members(v); i++) {

@@ -219,8 +219,8 @@ static double magnitude_of(const struct ld_in *in, const struct ld_rule *rule)
     return rule->is_magnitude && !in->is_log ? in->doc->magnitude : (double)INFINITY;
 }
 
-/* "expected a number > 0 and <= 1, or auto, or null" */
-static void fault_range(struct ld_in *in, const struct ld_rule *rule, const char *or_null)
+/* "expected a number > 0 and <= 1, or auto, or null"; x is beyond that, or NaN. */
+static void fault_range(struct ld_in *in, const struct ld_rule *rule, const char *or_null, double x)
 {
     char lo[32] = "", hi[32] = "";
     const double least = fmax(rule->lo, -magnitude_of(in, rule)), most = fmin(rule->hi, magnitude_of(in, rule));
@@ -231,6 +231,8 @@ static void fault_range(struct ld_in *in, const struct ld_rule *rule, const char
         (void)snprintf(hi, sizeof hi, "%s %s %.16g", has_lo ? " and" : "", rule->is_hi_open ? "<" : "<=", most);
     ld_in_fault(in, NULL, "expected a %snumber%s%s%s%s%s", has_lo || has_hi ? "" : "finite ", lo, hi,
                 rule->choices != NULL ? ", or " : "", rule->choices != NULL ? rule->choices[0] : "", or_null);
+    if (x > most && rule->key != NULL && !rule->is_hi_open)
+        ld_problem_limit(in->p, rule->key, most);
 }
 
 /* Every number of JSON is finite here. False, with *out as it was: it is out of range, or no number. */
@@ -242,7 +244,7 @@ static inline bool read_real(struct ld_in *in, const struct ld_value *v, const s
         *out = x;
         return true;
     }
-    fault_range(in, rule, or_null);
+    fault_range(in, rule, or_null, x);
     return false;
 }
 

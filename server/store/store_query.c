@@ -58,8 +58,13 @@ static const char *const statements[LD_N_QUERIES] = {
                          " UNION ALL SELECT decision, arm, reward, json_extract(text, '$.metric'), seq"
                          " FROM events INDEXED BY events_measured_id"
                          " WHERE user = ?1 AND type = 14 AND seq >= (SELECT kept FROM log_start) ORDER BY seq",
-    [LD_QUERY_METRIC] = "SELECT arm, coalesce(json_extract(text, '$.value'), reward), json_extract(text, '$.late')"
-                        " FROM events WHERE decision = ?1 AND (+type = 14 OR +type = 5)"
+    [LD_QUERY_METRIC] = "SELECT json_extract(s.text, '$.slots[' || json_extract(v.value, '$.slot') || '].arm'),"
+                        " json_extract(v.value, '$.value'), NULL, s.seq FROM summary s, json_each(s.text, '$.values') v"
+                        " WHERE s.decision = ?1 AND s.generation = (SELECT generation FROM log_start)"
+                        " AND json_extract(v.value, '$.metric') = ?2"
+                        " UNION ALL SELECT arm, coalesce(json_extract(text, '$.value'), reward),"
+                        " json_extract(text, '$.late'), seq FROM events"
+                        " WHERE decision = ?1 AND (+type = 14 OR +type = 5)"
                         " AND json_extract(text, '$.metric') = ?2 AND seq >= (SELECT kept FROM log_start) ORDER BY seq",
     [LD_QUERY_AGGREGATION] =
         "SELECT json_extract(text, '$.configuration.aggregation') FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
@@ -368,7 +373,8 @@ static void note_metric(struct ld_metric_record *r, sqlite3_stmt *stmt, const ch
     }
 }
 
-/* By the index on decisions, as ld_store_decision. */
+/* By the index on decisions, as ld_store_decision. What a decision had when it was open at a compaction stands in the
+ * summary's line of it. */
 int ld_store_metric(struct ld_store *s, const struct ld_told_reward *of, const char *slot_0,
                     struct ld_metric_record *out)
 {

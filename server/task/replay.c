@@ -183,10 +183,12 @@ int ld_replay_go_on(struct ld_replay *x, size_t n, struct ld_problem *p)
         return 1;
     if (x->fold.rc != 0)
         ld_fold_blame(&x->fold, x->fold.fault.status, p);
-    else if (end == LD_LINES_LONG)
-        ld_problem_set(p, 400, "line %" PRIu64 " of the log is longer than this server takes", x->fold.line);
     else if (end == LD_LINES_BROKEN)
         ld_problem_set(p, 503, "the log cannot be read back from the disk");
+    else if (end == LD_LINES_LONG) {
+        ld_problem_set(p, 400, "line %" PRIu64 " of the log is longer than this server takes", x->fold.line);
+        ld_problem_limit(p, "line_bytes", (double)x->lines.max);
+    }
     return p->status == 0 ? 0 : -1;
 }
 

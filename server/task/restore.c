@@ -85,6 +85,7 @@ static int look(void *arg, const struct ld_row *row, struct ld_problem *fault)
 
     if (row->n_text > j->how->max_line) {
         ld_problem_add(fault, "", LONG_LINE);
+        ld_problem_limit(fault, "line_bytes", (double)j->how->max_line);
         return LD_STORE_CORRUPT;
     }
     return is_stopped(arg) ? LD_STORE_STOPPED : 0;
@@ -180,9 +181,10 @@ static int take_lines(struct job *j, struct ld_lines *from)
     j->fold.sink.to = j;
     while (ld_fold_lines(&j->fold, from, SIZE_MAX, &end))
         continue;
-    if (end == LD_LINES_LONG)
+    if (end == LD_LINES_LONG) {
         ld_problem_add(&j->fold.fault, "", LONG_LINE);
-    else if (end == LD_LINES_BROKEN)
+        ld_problem_limit(&j->fold.fault, "line_bytes", (double)j->how->max_line);
+    } else if (end == LD_LINES_BROKEN)
         ld_problem_set(j->p, 503, "the body cannot be read back from the disk");
     if (j->fold.fault.status != 0)
         ld_fold_blame(&j->fold, 400, j->p);

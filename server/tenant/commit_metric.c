@@ -25,8 +25,8 @@ bool ld_metric_is_unknown(const struct ld_tenant *t, const struct ld_reward *rew
 {
     if (reward->metric == NULL || ld_settings_metric(&t->settings, reward->metric) != NULL)
         return false;
-    tell(result, 422, "the tenant has no metric of this name");
-    result->pointer = "/metric";
+    *result = (struct ld_reward_result){
+        .status = 422, .type = LD_NO_METRIC, .detail = "the tenant has no metric of this name", .pointer = "/metric"};
     return true;
 }
 

@@ -155,4 +155,6 @@ void ld_fold_blame(const struct ld_fold *f, int status, struct ld_problem *p)
         snprintf(pointer, sizeof pointer, "%s%.160s", line, fault->errors[i].pointer);
         ld_problem_add(p, pointer, "%s", fault->errors[i].detail);
     }
+    if (fault->limit != NULL)
+        ld_problem_limit(p, fault->limit, fault->max);
 }

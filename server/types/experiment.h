@@ -62,6 +62,7 @@ struct ld_experiment_metric_view {
     uint64_t n_clipped;
     struct ld_experiment_side side[LD_EXPERIMENT_ARMS][LD_SIDE_N];
     struct ld_experiment_difference difference[LD_EXPERIMENT_ARMS];
+    struct ld_experiment_difference policy; /* against the holdout */
 };
 
 struct ld_experiment_view {

@@ -56,6 +56,7 @@ struct ld_metric_settings {
     double weight;                   /* of an objective */
     double low, high;                /* of a decision's value; what is beyond is clipped */
     enum kb_aggregation aggregation; /* of several values */
+    bool has_aggregation;            /* it was named, and no log's line named it */
     double missing;                  /* what a decision without one counts as */
     double harm, level;              /* of a guardrail */
 };

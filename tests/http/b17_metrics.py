@@ -143,9 +143,9 @@ def test_an_id_makes_a_retry_of_a_value_safe_and_belongs_to_one_metric(api, tena
 def test_a_name_that_the_tenant_has_not_is_named(api, tenant, name):
     show(api, tenant, "d1")
     p = api.call("POST", "/reward", {"decision": "d1", "metric": "sales", "reward": 1}, tenant=tenant, expect=422)
-    assert p.pointers == ["/metric"]
+    assert p.pointers == ["/metric"] and p.json["type"] == "/problems/no-metric"
     p = api.call("POST", "/reward", {"user": "nobody", "metric": "sales", "reward": 1}, tenant=tenant, expect=422)
-    assert p.pointers == ["/metric"]
+    assert p.pointers == ["/metric"] and p.json["type"] == "/problems/no-metric"
     many = api.call("POST", "/reward", [{"decision": "d1", "metric": "sales", "reward": 1}, {"decision": "d1", "metric": "clicked", "reward": 1}], tenant=tenant).json
     assert many[0]["status"] == 422 and many[1] == {"applied": True}
     api.call("POST", "/reward", {"decision": "d1", "metric": "", "reward": 1}, tenant=tenant, expect=400)
@@ -160,7 +160,9 @@ def test_a_name_that_the_tenant_has_not_is_named(api, tenant, name):
     ([{"name": "a", "role": "guardrail", "harm": 1}], "/metrics/0/harm"),
     ([{"name": "a", "weight": 2}], "/metrics/0/weight"),
     ([{"name": "a", "role": "objective"}, {"name": "b", "role": "objective"}], "/aggregation"),
-    ([{"name": "a", "role": "objective", "weight": 0.5}], "/aggregation")])
+    ([{"name": "a", "role": "objective", "weight": 0.5}], "/aggregation"),
+    ([{"name": "b"}, {"name": "a", "role": "objective", "aggregation": "sum"}], "/metrics/1/aggregation"),
+    ([{"name": "a", "role": "objective", "aggregation": "last"}], "/metrics/0/aggregation")])
 def test_metrics_that_do_not_go_together_are_refused_by_pointer(api, name, metrics, pointer):
     assert api.call("PUT", f"/tenants/{name}", {"metrics": metrics}, expect=422).pointers == [pointer]
 
@@ -173,6 +175,28 @@ def test_a_configuration_tells_its_metrics_in_full_and_loses_them_by_null(api, t
     assert version == 1  # the same configuration is no new version
     api.call("PATCH", f"/tenants/{tenant}", {"metrics": None})
     assert "metrics" not in api.call("GET", f"/tenants/{tenant}").json["configuration"]
+
+
+def test_a_single_objective_is_aggregated_as_the_tenant_says(api, name):
+    """Left out or told alike; a patch of the tenant's own takes it along, and what disagrees is refused and changes nothing."""
+    def objective(*then):
+        got = api.call("GET", f"/tenants/{name}").json["configuration"]
+        return got["aggregation"], got["metrics"][0]["aggregation"]
+    sale = {"name": "sale", "role": "objective"}
+    api.put_tenant(name, algorithm="ucb", aggregation="sum", metrics=[{**sale, "aggregation": "sum"}, {"name": "seen", "aggregation": "last"}])
+    assert objective() == ("sum", "sum")
+    api.call("PATCH", f"/tenants/{name}", {"aggregation": "last"})
+    assert objective() == ("last", "last")
+    for refused in ({"metrics": [{**sale, "aggregation": "sum"}]}, {"aggregation": "first", "metrics": [{**sale, "aggregation": "last"}]}):
+        p = api.call("PATCH", f"/tenants/{name}", refused, expect=422)
+        assert p.pointers == ["/metrics/0/aggregation"] and "tenant's" in p.json["errors"][0]["detail"]
+    assert objective() == ("last", "last")
+    api.call("PATCH", f"/tenants/{name}", {"aggregation": "sum", "metrics": [{**sale, "weight": 2, "aggregation": "first"}]})
+    assert objective() == ("sum", "first")  # of a weighted sum each has its own
+    api.call("PATCH", f"/tenants/{name}", {"metrics": [sale]})
+    assert objective() == ("sum", "sum")
+    api.call("PATCH", f"/tenants/{name}", {"aggregation": None})
+    assert objective() == ("first", "first")
 
 
 def test_a_single_objective_has_a_name_and_all_else_is_as_without(api, name):
@@ -232,6 +256,26 @@ def test_after_the_window_values_are_kept_and_do_not_count(api, name):
         {"type": "measured", "decision": "d1", "metric": "time", "reward": 6, "late": True},
         {"type": "measured", "decision": "d1", "metric": "clicked", "reward": 1, "late": True}]
     assert tell(api, name, "nothing", "time", 1, expect=404)["type"] == "/problems/no-decision"
+
+
+def test_a_value_told_before_a_compaction_is_known_after_the_window(api, name):
+    """What an open decision had stands in the summary's line alone: of slot 0, of another slot, of a weighted sum."""
+    api.put_tenant(name, **configuration(WEIGHTED, aggregation="sum", reward_window_s=2))
+    show(api, name, "d1")
+    arms = [r["arm"] for r in show(api, name, "slate", top=2)["ranking"]]
+    told = [("d1", "time", 5, {}), ("d1", "click", 0.25, {}), ("d1", "sale", 3, {}), ("slate", "time", 7, {"arm": arms[0]}), ("slate", "time", 8, {"arm": arms[1]})]
+    for d, metric, value, fields in told:
+        assert tell(api, name, d, metric, value, **fields) == {"applied": True}
+    for i in range(3):
+        show(api, name, f"later{i}", user="v")
+    api.call("POST", f"/tenants/{name}/compact", {"keep_events": 1})
+    assert not lines(api, name, "measured", "rewarded")
+    assert wait_for(lambda: {e["decision"] for e in lines(api, name, "expired")} >= {"d1", "slate"})
+    for d, metric, value, fields in told:
+        assert tell(api, name, d, metric, value, **fields, expect=(200, 410)) == {"applied": False, "duplicate": True}, (d, metric)
+        assert tell(api, name, d, metric, value + 1, **fields, expect=410)["status"] == 410
+    tell(api, name, "slate", "time", 8, expect=410)  # slot 0 has 7
+    tell(api, name, "d1", "items", 1, expect=410)
 
 
 def test_a_deferred_decision_has_values_once_it_is_shown(api, tenant):

@@ -375,5 +375,5 @@ def test_evaluate_reads_objects_as_the_policys_configuration_maps_them(server, t
         log.write_text("\n".join(map(json.dumps, lines)) + "\n")
         config.write_text(json.dumps({"algorithm": "ek-ucb", **fields}))
         ran = run_ctl(server, "--json", "evaluate", "--format", "ndjson", "--policy", str(config), "--policy", "uniform", "--resamples", "60", str(log))
-        told.append([{k: v for k, v in p.items() if k != "seconds"} for p in json.loads(ran)["policies"]])
+        told.append([{k: v for k, v in p.items() if k != "cpu_seconds"} for p in json.loads(ran)["policies"]])
     assert told[0] == told[1] and told[0]

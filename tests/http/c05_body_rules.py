@@ -2,11 +2,13 @@
 import collections
 import copy
 import json
+import math
 import random
+import re
 
 import pytest
 
-from bodies import CONTEXT_DIM, KINDS, PREFIX, all_cases, alternatives, cases, cut, escape, examples, has_cases_of_its_own, is_fine, judge, pointers
+from bodies import CONTEXT_DIM, KINDS, PREFIX, all_cases, alternatives, cases, cut, escape, examples, has_cases_of_its_own, is_fine, is_map, judge, pointers, resolve
 
 N_RANDOM, N_SEVERAL = 6000, 1500
 
@@ -32,6 +34,41 @@ def test_every_limit_holds_at_its_place(kind):
         else:
             assert problem and problem["status"] == 400 and pointers(problem) == [cut(pointer)], (pointer, problem, shown)
             assert problem["errors"][0]["detail"] and "more_errors" not in problem
+            told = {(problem["limit"], problem["max"])} if "limit" in problem else set()
+            assert told == too_much(kind, body, pointer), (pointer, problem, shown)
+
+
+def places_of(schema, value, pointer):
+    """(schema, value) for every way in which the alternatives of a schema come to a place."""
+    if not pointer:
+        return [(one, value) for one in alternatives(schema)]
+    step, _, rest = pointer[1:].partition("/")
+    step, rest = step.replace("~1", "/").replace("~0", "~"), rest and "/" + rest
+    found = []
+    for one in alternatives(schema):
+        if is_map(one) and step in value and not rest:
+            found.append((resolve(one["propertyNames"]), step))
+        if isinstance(value, dict) and step in value and (step in one.get("properties", {}) or is_map(one)):
+            found += places_of(one.get("properties", {}).get(step) or one["additionalProperties"], value[step], rest)
+        elif isinstance(value, list) and ("items" in one or "prefixItems" in one):
+            prefix = one.get("prefixItems", [])
+            found += places_of(prefix[int(step)] if int(step) < len(prefix) else one["items"], value[int(step)], rest)
+    return found
+
+
+def too_much(kind, body, pointer):
+    """{(limit, max)} of what is too large, too many or too long at a place. What stands in a list or a map has no name to tell."""
+    name, found = pointer.rsplit("/", 1)[-1] or "rewards", set()
+    is_named = re.fullmatch("[a-z_]+", name)
+    for one, value in places_of({"$ref": PREFIX + KINDS[kind]}, body, pointer):
+        if is_named and isinstance(value, (int, float)) and not isinstance(value, bool) and value > one.get("maximum", math.inf):
+            found.add((name, one["maximum"]))
+        for of, word in ((list, "maxItems"), (dict, "maxProperties")):
+            if is_named and isinstance(value, of) and len(value) > one.get(word, math.inf):
+                found.add((name, one[word]))
+        if isinstance(value, str) and len(value.encode()) > one.get("x-maxBytes", math.inf):
+            found.add(("string_bytes", one["x-maxBytes"]))
+    return found
 
 
 def names(schema, found):

@@ -1,5 +1,6 @@
 """What is too much is refused with the name of the limit and its value; docs/OPERATIONS.md has all names. The operator's own limits
 lie below those of the contract."""
+import json
 import re
 
 import pytest
@@ -9,6 +10,9 @@ from harness import Client
 
 SELECT, REWARD, OBSERVE, ARMS = "/select", "/reward", "/observe", "/tenants/t/arms"
 LONG = "x" * 257
+DEEP = {"a": 1}
+for _ in range(8):
+    DEEP = {"a": DEEP}
 
 # (method, path, body, kind, status, limit, max)
 TOO_MUCH = [
@@ -25,7 +29,17 @@ TOO_MUCH = [
     ("PUT", "/tenants/t", {"context_dim": 4097}, None, 400, "context_dim", 4096),
     ("PUT", "/tenants/t", {"arm_dim": 4097}, None, 400, "arm_dim", 4096),
     ("PUT", "/tenants/t", {"representation": {"type": "kors", "max_dictionary": 5000}}, None, 400, "max_dictionary", 4096),
+    ("PUT", "/tenants/t", {"reward_window_s": 4e9}, None, 400, "reward_window_s", 316224000),
+    ("PUT", "/tenants/t", {"challengers": {f"c{i}": {} for i in range(5)}}, None, 400, "challengers", 4),
+    ("PUT", "/tenants/t", {"rule": {"type": "split", "weights": {f"a{i}": 1 for i in range(33)}}}, None, 400, "weights", 32),
+    ("PUT", "/tenants/t", {"rule": {"type": "split", "weights": {"x" * (200 + i): 1 for i in range(4)}}}, None, 400, "weight_bytes", 768),
+    ("PUT", "/tenants/t", {"metrics": [{"name": f"m{i}"} for i in range(17)]}, None, 400, "metrics", 16),
     ("PUT", ARMS, [LONG], None, 400, "string_bytes", 256),
+    ("PUT", ARMS, [{"id": "a", "value": DEEP}], None, 400, "value_depth", 8),
+    ("PUT", ARMS, [{"id": "a", "value": "x" * 4095}], None, 400, "value_bytes", 4096),
+    ("GET", f"/tenants/t/graph/near?user={LONG}", None, None, 400, "string_bytes", 256),
+    ("GET", f"/route/t?user=u?candidates=a,{LONG}", None, None, 400, "string_bytes", 256),
+    ("GET", f"/route/t?user=u?fallback={LONG}", None, None, 400, "string_bytes", 256),
     ("POST", "/tenants/t/posterior", {"users": ["u"] * 501, "arms": ["a", "b"]}, None, 400, "cells", 1000),
     ("POST", "/tenants/t/posterior", {"users": ["u"] * 1001, "arms": ["a"]}, None, 400, "users", 1000),
     ("GET", "/tenants/t/graph/near?user=u?hops=9", None, None, 400, "hops", 8),
@@ -51,6 +65,17 @@ def test_too_much_is_named(tenant, method, path, body, kind, status, limit, most
                           tenant="t", expect=status).json
     assert (problem["limit"], problem["max"]) == (limit, most)
     assert tenant.model("t") == before
+
+
+def test_a_line_that_is_too_long_is_named(boot):
+    """Twice what a bulk body may have, of a log that is imported or replayed, in its first line and behind it."""
+    client = Client(boot("--max-bulk-body", "1024"))
+    client.put_tenant("t", algorithm="ucb")
+    line, first = '"' + "x" * 200000 + '"\n', json.dumps({"type": "replay", "configuration": {"algorithm": "ucb"}}) + "\n"
+    for path, text in (("/tenants/new/import", line), ("/tenants/t/replay", line), ("/tenants/t/replay", first + line)):
+        problem = client.call("POST", path, raw=text, kind=NDJSON, expect=400).json
+        assert (problem.get("limit"), problem.get("max")) == ("line_bytes", 2048), problem
+        assert "longer than this server takes" in json.dumps(problem)
 
 
 def test_what_is_wrong_otherwise_names_no_limit(tenant):
@@ -91,5 +116,5 @@ def test_the_number_of_keys_has_a_limit(boot):
 def test_the_documents_have_every_limit_by_its_name():
     text = (ROOT / "docs/OPERATIONS.md").read_text().split("\n## Limits on work\n")[1].split("\n## ")[0]
     named = set(re.findall(r"`([a-z_]+)`", text.split("|---|---|---|---|")[1]))
-    used = {case[5] for case in TOO_MUCH if case[5] not in ("max_dictionary",)} | ELSEWHERE
+    used = {case[5] for case in TOO_MUCH if case[5] not in ("max_dictionary", "reward_window_s")} | ELSEWHERE
     assert used <= named

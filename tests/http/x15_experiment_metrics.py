@@ -74,6 +74,9 @@ def test_every_number_of_every_metric_is_that_of_the_log_after_a_kill_a_restart_
     e = check(api, name, lines)
     assert e["decisions"]["counted"] == 70 and [m["metric"] for m in e["metrics"]] == ["revenue", "time", "clicked"]
     assert e["metrics"][1]["clipped"] > 0
+    for m in e["metrics"]:  # by users, of whom some come twice
+        assert (m["policy"] is not None) == ("holdout" in setting)
+        assert m["policy"] is None or 0 < m["policy"]["decisions"] == e["policy"]["decisions"] < 70
     api.call("POST", f"/tenants/{name}/compact", {"keep_events": 5})
     # what the lines no longer say, the book has
     assert told(api, name)["experiment"]["metrics"] == e["metrics"]

@@ -1,7 +1,7 @@
 /* Owner of jansson in the client: no command depends on the library. Its readers take NULL, and what is of another type
  * than asked for, for "absent".
  *
- * Numerical note: reals are written with 17 digits, which read back bit for bit; integers keep their digits.
+ * Numerical note: reals are written with as few of 15 to 17 digits as read back bit for bit; integers keep theirs.
  *
  * Who needs it: configurations (cmd_tenant.c), answers (http_client.c, race.c), lines to be replayed and
  * files of likes. Bodies that the client writes itself are text (text.c) and need no tree.
@@ -135,12 +135,64 @@ static int append(const char *buffer, size_t size, void *arg)
     return 0;
 }
 
+/* A line break where it is pretty, and the blanks of the level. */
+static void put_break(bool is_pretty, size_t level, struct lc_text *out)
+{
+    if (is_pretty)
+        lc_text_printf(out, "\n%*s", (int)(2 * level), "");
+}
+
+static void write_at(const json_t *v, bool is_pretty, size_t level, struct lc_text *out);
+
 /* Members come in the order in which they were read or set. */
+static void write_members(const json_t *v, bool is_pretty, size_t level, struct lc_text *out)
+{
+    const char *key;
+    const json_t *item;
+    size_t n = 0;
+    lc_text_puts(out, "{");
+    json_object_foreach((json_t *)(uintptr_t)v, key, item)
+    {
+        lc_text_puts(out, n++ > 0 ? "," : "");
+        put_break(is_pretty, level + 1, out);
+        lc_text_json(out, key);
+        lc_text_puts(out, is_pretty ? ": " : ":");
+        write_at(item, is_pretty, level + 1, out);
+    }
+    put_break(is_pretty, level, out);
+    lc_text_puts(out, "}");
+}
+
+static void write_items(const json_t *v, bool is_pretty, size_t level, struct lc_text *out)
+{
+    lc_text_puts(out, "[");
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        lc_text_puts(out, i > 0 ? "," : "");
+        put_break(is_pretty, level + 1, out);
+        write_at(json_array_get(v, i), is_pretty, level + 1, out);
+    }
+    put_break(is_pretty, level, out);
+    lc_text_puts(out, "]");
+}
+
+/* jansson's own way, but for reals, of which it writes one number of digits alone. As deep as the text was, which its
+ * parser bounds. */
+static void write_at(const json_t *v, bool is_pretty, size_t level, struct lc_text *out)
+{
+    if (json_is_real(v))
+        lc_text_number(out, json_real_value(v));
+    else if (json_is_object(v) && json_object_size(v) > 0)
+        write_members(v, is_pretty, level, out);
+    else if (json_is_array(v) && json_array_size(v) > 0)
+        write_items(v, is_pretty, level, out);
+    else
+        json_dump_callback(v, append, out, JSON_ENCODE_ANY | JSON_COMPACT);
+}
+
 void lc_json_write(const json_t *v, bool is_pretty, struct lc_text *out)
 {
-    size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(17) | (is_pretty ? JSON_INDENT(2) : JSON_COMPACT);
     if (v != NULL)
-        json_dump_callback(v, append, out, flags);
+        write_at(v, is_pretty, 0, out);
 }
 
 /* "0.5" is a number, "true" a truth value, "lk-gp-ucb" no JSON and hence a string. NULL only when the text is no UTF-8,

@@ -80,16 +80,16 @@ static void print_differences(const struct json_t *e)
 }
 
 /* A difference of a metric, with its verdict. */
-static void print_change(const struct json_t *v)
+static void print_change(const char *name, const struct json_t *v)
 {
     char estimate[32], lift[32] = "-";
     double ratio;
 
     if (lc_json_number(lc_json_get(v, "lift"), &ratio))
         (void)snprintf(lift, sizeof lift, "%+.1f %%", 100 * ratio);
-    lc_say("  %-24s %10.0f  %10s  %8s   %+.5g .. %+.5g   10^%-6.1f   %s", lc_json_text(v, "arm"),
-           lc_json_real(v, "decisions"), number(v, "estimate", 5, estimate), lift, lc_json_real(v, "low"),
-           lc_json_real(v, "high"), evidence(v), lc_json_text(v, "sentence"));
+    lc_say("  %-24s %10.0f  %10s  %8s   %+.5g .. %+.5g   10^%-6.1f   %s", name, lc_json_real(v, "decisions"),
+           number(v, "estimate", 5, estimate), lift, lc_json_real(v, "low"), lc_json_real(v, "high"), evidence(v),
+           lc_json_text(v, "sentence"));
     const struct json_t *stop = lc_json_get(v, "stop");
     if (lc_json_is_object(stop))
         lc_say("  %-24s first at event %.0f (%s), after %.0f decisions: %+.5g .. %+.5g", "", lc_json_real(stop, "seq"),
@@ -118,7 +118,9 @@ static void print_metric(const struct json_t *m)
     }
     lc_say("  differences:");
     for (size_t i = 0; i < lc_json_length(differences); i++)
-        print_change(lc_json_at(differences, i));
+        print_change(lc_json_text(lc_json_at(differences, i), "arm"), lc_json_at(differences, i));
+    if (lc_json_is_object(lc_json_get(m, "policy")))
+        print_change("policy - holdout", lc_json_get(m, "policy"));
     lc_say("%s", lc_json_text(m, "statement"));
 }
 

@@ -54,19 +54,25 @@ static void begin(struct log *l)
     feed(l, (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = true, .put = arms, .n_put = 2}});
 }
 
-static void decide(struct log *l, const char *id, const char *arm)
+static void decide_for(struct log *l, const char *id, const char *user, const char *arm, enum kb_route route)
 {
     const struct kb_ev_slot slot = {arm, NULL};
     const struct kb_ev_odds odds[] = {{"a", 0.5}, {"b", 0.5}};
 
     feed(l, (struct kb_event){.type = KB_EV_DECIDED,
                               .as.decided = {.decision = id,
-                                             .user = "u",
+                                             .user = user,
                                              .slots = &slot,
                                              .n_slots = 1,
+                                             .route = route,
                                              .expires_at_ms = 1000 + WINDOW_MS,
                                              .odds = odds,
                                              .n_odds = 2}});
+}
+
+static void decide(struct log *l, const char *id, const char *arm)
+{
+    decide_for(l, id, "u", arm, KB_ROUTE_POLICY);
 }
 
 static void reward(struct log *l, const char *id, double r)
@@ -200,6 +206,53 @@ START_TEST(a_guardrail_says_once_that_it_is_harmed_or_holds)
 }
 END_TEST
 
+/* Users by turns, each twice, of whom every fourth is of the holdout, which is disloyal; arms by turns as well. */
+static void play_holdout(struct log *l, int n_users, struct kb_pair *loyal)
+{
+    char id[32], user[32];
+
+    for (int i = 0; i < 2 * n_users; i++) {
+        const bool is_holdout = i / 2 % 4 == 0;
+        snprintf(id, sizeof id, "%d", i);
+        snprintf(user, sizeof user, "u%d", i / 2);
+        decide_for(l, id, user, i / 8 % 2 ? "b" : "a", is_holdout ? KB_ROUTE_HOLDOUT : KB_ROUTE_POLICY);
+        measure(l, id, (struct kb_ev_metric){.name = "loyal", .value = is_holdout ? 0 : 1});
+        expire(l, id);
+        if (i % 2 == 0)
+            kb_pair_add(loyal, 0.25, 0.75, !is_holdout, is_holdout ? 0 : 1, 0.75);
+    }
+}
+
+static void begin_with_holdout(struct log *l)
+{
+    begin(l);
+    l->settings.spec.routing.holdout = 0.25;
+    configure(l);
+}
+
+START_TEST(the_policy_is_compared_with_the_holdout_by_the_first_decision_of_each_user)
+{
+    struct ld_experiment_view *view = malloc(sizeof *view);
+    struct kb_pair want = {.n = 0};
+    struct log l;
+    double low, high;
+    begin_with_holdout(&l);
+    ck_assert_ptr_nonnull(view);
+    play_holdout(&l, 300, &want);
+    ck_assert_mem_eq(&l.book.metric[0].policy.pair, &want, sizeof want);
+    ld_experiment_look(&l.book, view);
+    const struct ld_experiment_difference *d = &view->metric[0].policy;
+    kb_pair_interval(&want, 0.75, log(2 / 0.1), &low, &high); /* one treatment and the policy share each end's level */
+    ck_assert(d->low == low && d->high == high);
+    ck_assert_int_eq(d->verdict, KB_NO_DIFFERENCE); /* it holds: the policy is better */
+    ck_assert_uint_lt(d->stop.n, 300);
+    ck_assert(isnan(d->lift)); /* of a holdout whose mean is 0 */
+    ck_assert_uint_eq(view->n_tests, 4);
+    free(view);
+    close_log(&l);
+}
+END_TEST
+
 static void save(const struct ld_experiment *book, struct kb_writer *w)
 {
     kb_writer_init(w);
@@ -246,6 +299,32 @@ START_TEST(a_book_with_metrics_is_the_same_after_it_was_saved)
         kb_writer_close(&b);
         ld_experiment_book.close(&again);
     }
+    close_log(&l);
+}
+END_TEST
+
+/* A book of before there were any has all else, and compares the policy by metrics from now on. */
+START_TEST(a_body_without_comparisons_of_the_policy_begins_them)
+{
+    const size_t n_comparison = 18 * 8; /* the words of each, with the lengths of two arrays */
+    struct ld_experiment again = {.n_arms = 0};
+    struct kb_pair none = {.n = 0};
+    struct kb_writer w;
+    struct kb_reader r;
+    struct log l;
+    begin_with_holdout(&l);
+    play_holdout(&l, 10, &none);
+    save(&l.book, &w);
+    kb_reader_init(&r, w.data, w.n - 3 * n_comparison);
+    ck_assert_int_eq(ld_experiment_book.load(&again, &r), KB_OK);
+    ck_assert(r.rc == KB_OK && r.pos == r.n);
+    for (size_t m = 0; m < 3; m++) {
+        ck_assert_uint_eq(again.metric[m].policy.pair.n, 0);
+        ck_assert(again.metric[m].policy.reach == 0.75);
+        ck_assert_mem_eq(&again.metric[m].against[1], &l.book.metric[m].against[1], sizeof again.metric[m].against[1]);
+    }
+    ld_experiment_book.close(&again);
+    kb_writer_close(&w);
     close_log(&l);
 }
 END_TEST
@@ -306,6 +385,8 @@ int main(void)
     tcase_add_test(tc, what_came_late_or_of_another_slot_does_not_count);
     tcase_add_test(tc, a_metric_of_a_weighted_sum_counts_whole_and_by_itself);
     tcase_add_test(tc, a_guardrail_says_once_that_it_is_harmed_or_holds);
+    tcase_add_test(tc, the_policy_is_compared_with_the_holdout_by_the_first_decision_of_each_user);
+    tcase_add_test(tc, a_body_without_comparisons_of_the_policy_begins_them);
     tcase_add_test(tc, a_book_with_metrics_is_the_same_after_it_was_saved);
     tcase_add_test(tc, a_damaged_body_does_no_harm);
     tcase_add_test(tc, other_metrics_begin_the_sums_anew_and_another_order_does_not);
