@@ -13,7 +13,9 @@
 #include "api/metrics_text.h"
 #include "tenant/price.h"
 #include "base/text.h"
+#include "book/series.h"
 #include "json/json_out.h"
+#include "tenant/books.h"
 
 /* What one answer may make of the disk (http_file.c). */
 #define EVENTS_MAX_BYTES ((size_t)64 << 20)
@@ -39,6 +41,28 @@ bool api_model(struct ld_call *c, struct ld_reply *out)
 /* GET /stats. The totals come from the engine, the window from the log: they may differ by the events of the moment
  * in between. window_s: the last hour unless told otherwise, at most a year. O(rows in the window), by the index on
  * time. The log is asked first and without the lock: a window of a million rows must not hold up the writer. */
+/* All but a single objective, whose values are the rewards. */
+static void look_at_metrics(const struct ld_call *c, struct ld_window_stats *out)
+{
+    const struct ld_settings *settings;
+    (void)ld_tenant_read_lock(c->tenant, &settings);
+    for (size_t i = 0; i < settings->n_metrics; i++)
+        if (ld_metric_is_measured(settings, &settings->metric[i]))
+            strcpy(out->metric[out->n_metrics++].name, settings->metric[i].name);
+    ld_tenant_read_unlock(c->tenant);
+    if (out->n_metrics == 0)
+        return;
+    uint64_t seq;
+    const void *book = ld_books_lock(ld_tenant_books(c->tenant), &ld_series_kind, &seq);
+    for (size_t i = 0; book != NULL && i < out->n_metrics; i++) {
+        struct ld_metric_stats *m = &out->metric[i];
+        ld_series_metric_total(book, m->name, &m->n, &m->sum);
+        m->is_known = true;
+    }
+    if (book != NULL)
+        ld_books_unlock(ld_tenant_books(c->tenant));
+}
+
 bool api_stats(struct ld_call *c, struct ld_reply *out)
 {
     struct ld_window_stats window;
@@ -55,6 +79,7 @@ bool api_stats(struct ld_call *c, struct ld_reply *out)
     }
     window.seconds = (int64_t)seconds;
     window.is_traffic_void = ld_traffic_is_void(c->tenant);
+    look_at_metrics(c, &window);
     out->text = ld_encode_stats(ld_tenant_read_lock(c->tenant, &settings), &window,
                                 ld_tenant_unknown_rewards(c->tenant), &out->n);
     ld_tenant_read_unlock(c->tenant);

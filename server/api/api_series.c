@@ -27,7 +27,7 @@ static void put_time(struct ld_text *t, const char *key, int64_t at_ms)
     ld_text_put_string(t, key, text);
 }
 
-/* All others are null. */
+/* All others are null; by metric, the reward is. */
 static void put_which(struct ld_text *t, const struct ld_series_view *v, int by, unsigned which)
 {
     if (by == LD_BY_NOTHING)
@@ -37,6 +37,8 @@ static void put_which(struct ld_text *t, const struct ld_series_view *v, int by,
         ld_text_put_string(t, key, kb_word(&kb_route_words, (int)which));
     else if (by == LD_BY_ARM)
         ld_text_put_string(t, key, which > 0 ? v->arm[which] : NULL);
+    else if (by == LD_BY_METRIC)
+        ld_text_put_string(t, key, which > 0 ? v->metric[which] : NULL);
     else if (which > 0)
         ld_text_put_count(t, key, v->version[which]);
     else

@@ -308,9 +308,11 @@ bool api_tenant_repair(struct ld_call *c, struct ld_reply *out)
     struct ld_problem opening;
     struct ld_repair wanted;
     struct ld_message fault;
-    const bool is_done = ld_call_parse(c, &doc, out->problem) == 0 &&
-                         ld_decode_repair(doc, &wanted, out->problem) == 0 &&
-                         ld_tenants_repair(tenants, c->name, &wanted, &fault, out->problem) == 0;
+    bool is_done = ld_call_parse(c, &doc, out->problem) == 0 && ld_decode_repair(doc, &wanted, out->problem) == 0;
+    if (is_done) {
+        strcpy(wanted.by, c->caller.key);
+        is_done = ld_tenants_repair(tenants, c->name, &wanted, &fault, out->problem) == 0;
+    }
     ld_doc_free(doc);
     if (!is_done)
         return true;

@@ -2,85 +2,40 @@
  *
  *     span     the buckets of one step, ascending in time
  *     bucket   a minute or an hour, with the cells that it needs: place[key] - 1 is where the cell of a key stands
- *     key      an arm, a route or a version; each decision has one of each kind
+ *     key      an arm, a route or a version, of which each decision has one; or a metric
  *     open     decisions whose rewards may still come, by a hash of their id, under a
  *              key of the book's own that nobody outside knows
  *
  * A decision adds to three cells of two buckets; its reward finds them by what `open` remembers. Cells are there before
  * anything is counted, so that only a decision needs memory. An open decision whose end the log never tells (its user
  * was erased) is closed two days after its window. Cost: 0.2 us an event; once an hour a walk over what is open. */
-#include "book/series.h"
+#include "book/series_impl.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "base/hash_key.h"
-#include "base/ids.h"
-#include "spec/event.h"
 
 #define MINUTE_MS 60000
 #define HOUR_MINUTES 60u
 #define OVERDUE_MINUTES 2880u
-
-#define ARMS (LD_SERIES_ARMS + 1)
-#define VERSIONS (LD_SERIES_VERSIONS + 1)
-#define FIRST_ROUTE ARMS
-#define FIRST_VERSION (FIRST_ROUTE + KB_ROUTE_N)
-#define N_KEYS (FIRST_VERSION + VERSIONS)
 #define N_KINDS 3
-#define MOST_BUCKETS (LD_SERIES_MINUTES + LD_SERIES_HOURS)
-#define MOST_OPEN ((size_t)1 << 32)
-
-struct bucket {
-    uint32_t t; /* in units of the step */
-    uint8_t n, cap;
-    uint8_t place[N_KEYS]; /* 0: it has no such cell */
-    struct ld_series_cell *cell;
-};
-
-struct span {
-    struct bucket *bucket;
-    size_t n, cap;
-};
-
-struct open {
-    uint64_t id; /* of the decision, hashed; 0: the place is free */
-    double weight, reward;
-    uint32_t minute, until; /* when it was made; when its window ends */
-    uint32_t arm_hash;      /* of slot 0 */
-    uint8_t arm, route, version, n_left;
-    bool has_reward;
-};
-
-struct series {
-    struct span span[LD_N_STEPS];
-    struct kb_hash_key key; /* drawn when it is first needed, then the book's for ever */
-    bool has_key;
-    struct open *open;
-    size_t n_open, n_places, n_cells;
-    char *arm[ARMS];            /* [0] is all others */
-    uint64_t version[VERSIONS]; /* likewise */
-    uint8_t now;                /* of version[] */
-    uint8_t aggregation;
-    uint32_t newest, tidied; /* minute; hour */
-};
 
 KB_WORDS(ld_series_step_words, LD_SERIES_STEP_MAP);
 KB_WORDS(ld_series_by_words, LD_SERIES_BY_MAP);
 
 const int64_t ld_series_step_ms[LD_N_STEPS] = {MINUTE_MS, (int64_t)MINUTE_MS *HOUR_MINUTES};
-static const uint32_t units[LD_N_STEPS] = {1, HOUR_MINUTES}, kept[LD_N_STEPS] = {LD_SERIES_MINUTES, LD_SERIES_HOURS};
+const uint32_t ld_series_unit[LD_N_STEPS] = {1, HOUR_MINUTES};
+const uint32_t ld_series_kept[LD_N_STEPS] = {LD_SERIES_MINUTES, LD_SERIES_HOURS};
 static const struct {
     unsigned first, n;
-} kinds[N_KINDS] = {{0, ARMS}, {FIRST_ROUTE, KB_ROUTE_N}, {FIRST_VERSION, VERSIONS}};
+} kinds[N_KINDS] = {
+    {0, LD_SERIES_N_ARMS}, {LD_SERIES_FIRST_ROUTE, KB_ROUTE_N}, {LD_SERIES_FIRST_VERSION, LD_SERIES_N_VERSIONS}};
 
 /* --- buckets ------------------------------------------------------------------------------------------- */
 
 /* The first bucket that is not before t. */
-static size_t place_of(const struct span *span, uint32_t t)
+static size_t place_of(const struct ld_series_span *span, uint32_t t)
 {
     size_t lo = 0, hi = span->n;
     if (hi > 0 && span->bucket[hi - 1].t <= t)
@@ -95,32 +50,32 @@ static size_t place_of(const struct span *span, uint32_t t)
     return lo;
 }
 
-static struct bucket *find_bucket(const struct span *span, uint32_t t)
+struct ld_series_bucket *ld_series_find_bucket(const struct ld_series_span *span, uint32_t t)
 {
     const size_t i = place_of(span, t);
     return i < span->n && span->bucket[i].t == t ? &span->bucket[i] : NULL;
 }
 
-static enum kb_err make_bucket(struct span *span, uint32_t t, struct bucket **out)
+enum kb_err ld_series_make_bucket(struct ld_series_span *span, uint32_t t, struct ld_series_bucket **out)
 {
     const size_t i = place_of(span, t);
     if (i == span->n || span->bucket[i].t != t) {
         if (kb_grow((void **)&span->bucket, &span->cap, span->n + 1, 8, sizeof *span->bucket) != 0)
             return KB_ENOMEM;
         memmove(span->bucket + i + 1, span->bucket + i, (span->n - i) * sizeof *span->bucket);
-        span->bucket[i] = (struct bucket){.t = t};
+        span->bucket[i] = (struct ld_series_bucket){.t = t};
         span->n++;
     }
     *out = &span->bucket[i];
     return KB_OK;
 }
 
-static enum kb_err make_cell(struct series *s, struct bucket *b, unsigned key)
+enum kb_err ld_series_make_cell(struct ld_series *s, struct ld_series_bucket *b, unsigned key)
 {
     if (b->place[key] != 0)
         return KB_OK;
     if (b->n == b->cap) {
-        const uint8_t cap = b->cap == 0 ? 4 : b->cap < 16 ? (uint8_t)(2 * b->cap) : N_KEYS;
+        const uint8_t cap = b->cap == 0 ? 4 : b->cap < 16 ? (uint8_t)(2 * b->cap) : LD_SERIES_N_KEYS;
         struct ld_series_cell *cell = kb_regrow(b->cell, cap, sizeof *cell);
         if (cell == NULL)
             return KB_ENOMEM;
@@ -134,12 +89,12 @@ static enum kb_err make_cell(struct series *s, struct bucket *b, unsigned key)
 }
 
 /* Those of before what is kept, from the newest event on. */
-static void drop_old(struct series *s)
+static void drop_old(struct ld_series *s)
 {
     for (size_t step = 0; step < LD_N_STEPS; step++) {
-        struct span *span = &s->span[step];
+        struct ld_series_span *span = &s->span[step];
         size_t n = 0;
-        while (n < span->n && span->bucket[n].t + kept[step] <= s->newest / units[step]) {
+        while (n < span->n && span->bucket[n].t + ld_series_kept[step] <= s->newest / ld_series_unit[step]) {
             s->n_cells -= span->bucket[n].cap;
             kb_free(span->bucket[n++].cell);
         }
@@ -162,31 +117,31 @@ static void add_cell(struct ld_series_cell *to, const struct ld_series_cell *d)
 }
 
 /* To the cells of a decision, where they are still kept. */
-static void add(struct series *s, const struct open *o, const struct ld_series_cell *d)
+static void add(struct ld_series *s, const struct ld_series_open *o, const struct ld_series_cell *d)
 {
-    const unsigned keys[N_KINDS] = {o->arm, FIRST_ROUTE + o->route, FIRST_VERSION + o->version};
+    const unsigned keys[N_KINDS] = {o->arm, LD_SERIES_FIRST_ROUTE + o->route, LD_SERIES_FIRST_VERSION + o->version};
     for (size_t step = 0; step < LD_N_STEPS; step++) {
-        struct bucket *b = find_bucket(&s->span[step], o->minute / units[step]);
+        struct ld_series_bucket *b = ld_series_find_bucket(&s->span[step], o->minute / ld_series_unit[step]);
         for (size_t i = 0; b != NULL && i < N_KINDS; i++)
             if (b->place[keys[i]] != 0)
                 add_cell(&b->cell[b->place[keys[i]] - 1], d);
     }
 }
 
-/* What a key has becomes part of the key of all others. */
-static void fold_key(struct bucket *b, unsigned key, unsigned into)
+void ld_series_fold_key(struct ld_series_bucket *b, unsigned key, unsigned into)
 {
     const uint8_t from = b->place[key];
     b->place[key] = 0;
     if (from == 0)
         return;
-    if (b->place[into] == 0) {
+    if (into < LD_SERIES_N_KEYS && b->place[into] == 0) {
         b->place[into] = from;
         return;
     }
-    add_cell(&b->cell[b->place[into] - 1], &b->cell[from - 1]);
+    if (into < LD_SERIES_N_KEYS)
+        add_cell(&b->cell[b->place[into] - 1], &b->cell[from - 1]);
     b->cell[from - 1] = b->cell[b->n - 1];
-    for (size_t i = 0; i < N_KEYS; i++)
+    for (size_t i = 0; i < LD_SERIES_N_KEYS; i++)
         if (b->place[i] == b->n)
             b->place[i] = from;
     b->n--;
@@ -194,14 +149,14 @@ static void fold_key(struct bucket *b, unsigned key, unsigned into)
 
 /* --- open decisions ------------------------------------------------------------------------------------ */
 
-static uint64_t id_of(const struct series *s, const char *decision)
+static uint64_t id_of(const struct ld_series *s, const char *decision)
 {
     const uint64_t h = kb_keyed_str(s->key, decision);
     return h != 0 ? h : 1;
 }
 
 /* A child of the process's key, which it does not give away. */
-static void draw_key(struct series *s)
+static void draw_key(struct ld_series *s)
 {
     const struct kb_hash_key process = ld_hash_key();
     if (!s->has_key)
@@ -210,7 +165,7 @@ static void draw_key(struct series *s)
 }
 
 /* Where it stands, or the free place where it would. */
-static size_t probe(const struct series *s, uint64_t id)
+static size_t probe(const struct ld_series *s, uint64_t id)
 {
     size_t i = (size_t)id & (s->n_places - 1);
     while (s->open[i].id != 0 && s->open[i].id != id)
@@ -218,20 +173,20 @@ static size_t probe(const struct series *s, uint64_t id)
     return i;
 }
 
-static struct open *find_open(const struct series *s, const char *decision)
+static struct ld_series_open *find_open(const struct ld_series *s, const char *decision)
 {
     if (s->n_open == 0)
         return NULL;
-    struct open *o = &s->open[probe(s, id_of(s, decision))];
+    struct ld_series_open *o = &s->open[probe(s, id_of(s, decision))];
     return o->id != 0 ? o : NULL;
 }
 
 /* Room for one more, at most half full. */
-static enum kb_err fit_open(struct series *s)
+enum kb_err ld_series_fit_open(struct ld_series *s)
 {
     if (2 * (s->n_open + 1) <= s->n_places)
         return KB_OK;
-    struct series next = *s;
+    struct ld_series next = *s;
     next.n_places = s->n_places == 0 ? 16 : 2 * s->n_places;
     next.open = kb_array(next.n_places, 1, sizeof *next.open);
     if (next.open == NULL)
@@ -245,34 +200,34 @@ static enum kb_err fit_open(struct series *s)
     return KB_OK;
 }
 
-static void put_open(struct series *s, const struct open *o)
+void ld_series_put_open(struct ld_series *s, const struct ld_series_open *o)
 {
-    struct open *at = &s->open[probe(s, o->id)];
+    struct ld_series_open *at = &s->open[probe(s, o->id)];
     s->n_open += at->id == 0;
     *at = *o;
 }
 
 /* All of the run behind it are placed anew, so that no search stops at the hole (as in core/history/pending.c). */
-static void remove_open(struct series *s, struct open *o)
+static void remove_open(struct ld_series *s, struct ld_series_open *o)
 {
     o->id = 0;
     for (size_t i = ((size_t)(o - s->open) + 1) & (s->n_places - 1); s->open[i].id != 0;
          i = (i + 1) & (s->n_places - 1)) {
-        const struct open moved = s->open[i];
+        const struct ld_series_open moved = s->open[i];
         s->open[i].id = 0;
         s->open[probe(s, moved.id)] = moved;
     }
     s->n_open--;
 }
 
-static void close_open(struct series *s, struct open *o)
+static void close_open(struct ld_series *s, struct ld_series_open *o)
 {
     add(s, o, &(struct ld_series_cell){.closed = 1});
     remove_open(s, o);
 }
 
 /* A walk begins again behind a removal that may have moved something past it. */
-static void close_overdue(struct series *s)
+static void close_overdue(struct ld_series *s)
 {
     bool has_closed = true;
     while (has_closed) {
@@ -288,17 +243,17 @@ static void close_overdue(struct series *s)
 /* --- arms and versions --------------------------------------------------------------------------------- */
 
 /* Names of arms that no bucket and no open decision has any more. */
-static void forget_arms(struct series *s)
+static void forget_arms(struct ld_series *s)
 {
-    bool is_used[ARMS] = {false};
+    bool is_used[LD_SERIES_N_ARMS] = {false};
     for (size_t step = 0; step < LD_N_STEPS; step++)
         for (size_t i = 0; i < s->span[step].n; i++)
-            for (size_t k = 1; k < ARMS; k++)
+            for (size_t k = 1; k < LD_SERIES_N_ARMS; k++)
                 is_used[k] |= s->span[step].bucket[i].place[k] != 0;
     for (size_t i = 0; i < s->n_places; i++)
         if (s->open[i].id != 0)
             is_used[s->open[i].arm] = true;
-    for (size_t k = 1; k < ARMS; k++)
+    for (size_t k = 1; k < LD_SERIES_N_ARMS; k++)
         if (!is_used[k]) {
             kb_free(s->arm[k]);
             s->arm[k] = NULL;
@@ -306,11 +261,11 @@ static void forget_arms(struct series *s)
 }
 
 /* A new one gets a name where there is one left. */
-static enum kb_err number_arm(struct series *s, const char *arm, uint8_t *out)
+static enum kb_err number_arm(struct ld_series *s, const char *arm, uint8_t *out)
 {
     size_t room = 0;
     *out = 0;
-    for (size_t k = ARMS - 1; k > 0; k--) {
+    for (size_t k = LD_SERIES_N_ARMS - 1; k > 0; k--) {
         if (s->arm[k] == NULL)
             room = k;
         else if (strcmp(s->arm[k], arm) == 0)
@@ -328,30 +283,32 @@ static enum kb_err number_arm(struct series *s, const char *arm, uint8_t *out)
 }
 
 /* The oldest gives way: what it had is summed with all others. */
-static uint8_t replace_oldest(struct series *s)
+static uint8_t replace_oldest(struct ld_series *s)
 {
     size_t oldest = 1;
-    for (size_t k = 2; k < VERSIONS; k++)
+    for (size_t k = 2; k < LD_SERIES_N_VERSIONS; k++)
         if (s->version[k] < s->version[oldest])
             oldest = k;
     if (s->version[oldest] == 0)
         return (uint8_t)oldest;
     for (size_t step = 0; step < LD_N_STEPS; step++)
         for (size_t i = 0; i < s->span[step].n; i++)
-            fold_key(&s->span[step].bucket[i], FIRST_VERSION + (unsigned)oldest, FIRST_VERSION);
+            ld_series_fold_key(&s->span[step].bucket[i], LD_SERIES_FIRST_VERSION + (unsigned)oldest,
+                               LD_SERIES_FIRST_VERSION);
     for (size_t i = 0; i < s->n_places; i++)
         if (s->open[i].version == oldest)
             s->open[i].version = 0;
     return (uint8_t)oldest;
 }
 
-static void take_configuration(struct series *s, uint64_t version, const struct kb_spec *spec)
+static void take_configuration(struct ld_series *s, uint64_t version, const struct kb_spec *spec)
 {
     size_t k = 1;
     s->aggregation = (uint8_t)spec->aggregation;
-    while (k < VERSIONS && s->version[k] != version)
+    s->has_metrics = spec->has_metrics;
+    while (k < LD_SERIES_N_VERSIONS && s->version[k] != version)
         k++;
-    s->now = k < VERSIONS ? (uint8_t)k : replace_oldest(s);
+    s->now = k < LD_SERIES_N_VERSIONS ? (uint8_t)k : replace_oldest(s);
     s->version[s->now] = version;
 }
 
@@ -364,45 +321,45 @@ static uint32_t minute_of(int64_t at_ms)
 }
 
 /* All that counting it needs; buckets that are too old are none. */
-static enum kb_err fit_decision(struct series *s, const struct open *o)
+static enum kb_err fit_decision(struct ld_series *s, const struct ld_series_open *o)
 {
-    const unsigned keys[N_KINDS] = {o->arm, FIRST_ROUTE + o->route, FIRST_VERSION + o->version};
-    if (fit_open(s) != KB_OK)
+    const unsigned keys[N_KINDS] = {o->arm, LD_SERIES_FIRST_ROUTE + o->route, LD_SERIES_FIRST_VERSION + o->version};
+    if (ld_series_fit_open(s) != KB_OK)
         return KB_ENOMEM;
     for (size_t step = 0; step < LD_N_STEPS; step++) {
-        struct bucket *b;
-        if (o->minute / units[step] + kept[step] <= s->newest / units[step])
+        struct ld_series_bucket *b;
+        if (o->minute / ld_series_unit[step] + ld_series_kept[step] <= s->newest / ld_series_unit[step])
             continue;
-        if (make_bucket(&s->span[step], o->minute / units[step], &b) != KB_OK)
+        if (ld_series_make_bucket(&s->span[step], o->minute / ld_series_unit[step], &b) != KB_OK)
             return KB_ENOMEM;
         for (size_t i = 0; i < N_KINDS; i++)
-            if (make_cell(s, b, keys[i]) != KB_OK)
+            if (ld_series_make_cell(s, b, keys[i]) != KB_OK)
                 return KB_ENOMEM;
     }
     return KB_OK;
 }
 
-static enum kb_err take_decided(struct series *s, const struct kb_event *ev)
+static enum kb_err take_decided(struct ld_series *s, const struct kb_event *ev)
 {
     const char *arm = ev->as.decided.slots[0].arm;
     draw_key(s);
-    struct open o = {.id = id_of(s, ev->as.decided.decision),
-                     .weight = 1 / ev->as.decided.propensity,
-                     .minute = minute_of(ev->at_ms),
-                     .until = minute_of(ev->as.decided.expires_at_ms),
-                     .arm_hash = (uint32_t)kb_keyed_str(s->key, arm),
-                     .route = (uint8_t)ev->as.decided.route,
-                     .version = s->now,
-                     .n_left = (uint8_t)ev->as.decided.n_slots};
+    struct ld_series_open o = {.id = id_of(s, ev->as.decided.decision),
+                               .weight = 1 / ev->as.decided.propensity,
+                               .minute = minute_of(ev->at_ms),
+                               .until = minute_of(ev->as.decided.expires_at_ms),
+                               .arm_hash = (uint32_t)kb_keyed_str(s->key, arm),
+                               .route = (uint8_t)ev->as.decided.route,
+                               .version = s->now,
+                               .n_left = (uint8_t)ev->as.decided.n_slots};
     if (number_arm(s, arm, &o.arm) != KB_OK || fit_decision(s, &o) != KB_OK)
         return KB_ENOMEM;
-    put_open(s, &o);
+    ld_series_put_open(s, &o);
     add(s, &o, &(struct ld_series_cell){.decisions = 1, .weight = o.weight});
     return KB_OK;
 }
 
 /* The reward of slot 0 becomes y. */
-static void set_reward(struct series *s, struct open *o, double y)
+static void set_reward(struct ld_series *s, struct ld_series_open *o, double y)
 {
     const double old = o->has_reward ? o->reward : 0;
     add(s, o,
@@ -412,22 +369,41 @@ static void set_reward(struct series *s, struct open *o, double y)
     o->reward = y;
 }
 
-/* Under `first` a decision is closed when each slot has its reward; else by the end of its window. */
-static void take_rewarded(struct series *s, const struct kb_event *ev)
+static bool is_of_first_slot(const struct ld_series *s, const struct ld_series_open *o, const char *arm)
 {
-    struct open *o = find_open(s, ev->as.rewarded.decision);
-    const char *arm = ev->as.rewarded.arm;
-    if (o == NULL)
-        return;
-    if (arm == NULL || (uint32_t)kb_keyed_str(s->key, arm) == o->arm_hash)
-        set_reward(s, o, ev->as.rewarded.reward + (s->aggregation == KB_AGG_SUM && o->has_reward ? o->reward : 0));
-    if (s->aggregation == KB_AGG_FIRST && o->n_left-- <= 1)
-        close_open(s, o);
+    return arm == NULL || (uint32_t)kb_keyed_str(s->key, arm) == o->arm_hash;
 }
 
-static void take_expired(struct series *s, const struct kb_event *ev)
+/* Of an objective by a name there is a value beside the reward. */
+static enum kb_err take_metric(struct ld_series *s, const char *decision, const char *arm,
+                               const struct kb_ev_metric *metric, int64_t at_ms)
 {
-    struct open *o = find_open(s, ev->as.expired.decision);
+    const struct ld_series_open *o = find_open(s, decision);
+
+    if (metric->name == NULL)
+        return KB_OK;
+    return ld_series_take_metric(s, o, o != NULL && is_of_first_slot(s, o, arm), minute_of(at_ms), metric);
+}
+
+/* Under `first` a decision is closed when each slot has its reward, but where metrics may still come; else by the end
+ * of its window. */
+static enum kb_err take_rewarded(struct ld_series *s, const struct kb_event *ev)
+{
+    const char *decision = ev->as.rewarded.decision, *arm = ev->as.rewarded.arm;
+    struct ld_series_open *o = find_open(s, decision);
+    const enum kb_err rc = take_metric(s, decision, arm, &ev->as.rewarded.metric, ev->at_ms);
+    if (rc != KB_OK || o == NULL)
+        return rc;
+    if (is_of_first_slot(s, o, arm))
+        set_reward(s, o, ev->as.rewarded.reward + (s->aggregation == KB_AGG_SUM && o->has_reward ? o->reward : 0));
+    if (s->aggregation == KB_AGG_FIRST && !s->has_metrics && o->n_left-- <= 1)
+        close_open(s, o);
+    return KB_OK;
+}
+
+static void take_expired(struct ld_series *s, const struct kb_event *ev)
+{
+    struct ld_series_open *o = find_open(s, ev->as.expired.decision);
     if (o == NULL)
         return;
     if (ev->as.expired.has_reward && !o->has_reward)
@@ -435,7 +411,7 @@ static void take_expired(struct series *s, const struct kb_event *ev)
     close_open(s, o);
 }
 
-static void tidy(struct series *s, int64_t at_ms)
+static void tidy(struct ld_series *s, int64_t at_ms)
 {
     const uint32_t minute = minute_of(at_ms);
     if (minute <= s->newest)
@@ -451,14 +427,16 @@ static void tidy(struct series *s, int64_t at_ms)
 
 static enum kb_err take(void *book, const struct kb_event *ev)
 {
-    struct series *s = book;
+    struct ld_series *s = book;
     const struct kb_ev_summary *part = ev->type == KB_EV_SUMMARY ? ev->as.summary : NULL;
     tidy(s, ev->at_ms);
     if (ev->type == KB_EV_DECIDED)
         return take_decided(s, ev);
     if (ev->type == KB_EV_REWARDED)
-        take_rewarded(s, ev);
-    else if (ev->type == KB_EV_EXPIRED)
+        return take_rewarded(s, ev);
+    if (ev->type == KB_EV_MEASURED && !ev->as.measured.is_late)
+        return take_metric(s, ev->as.measured.decision, ev->as.measured.arm, &ev->as.measured.metric, ev->at_ms);
+    if (ev->type == KB_EV_EXPIRED)
         take_expired(s, ev);
     else if (ev->type == KB_EV_CONFIGURED)
         take_configuration(s, ev->as.configured.version, ev->as.configured.spec);
@@ -467,222 +445,56 @@ static enum kb_err take(void *book, const struct kb_event *ev)
     return KB_OK;
 }
 
-/* --- the file ------------------------------------------------------------------------------------------ */
-
-static void put_cell(struct kb_writer *w, const struct ld_series_cell *c)
-{
-    kb_put_u64(w, c->decisions);
-    kb_put_u64(w, c->closed);
-    kb_put_u64(w, c->rewards);
-    kb_put_double(w, c->sum);
-    kb_put_double(w, c->square);
-    kb_put_double(w, c->weight);
-    kb_put_double(w, c->weighted);
-}
-
-static void put_bucket(struct kb_writer *w, const struct bucket *b)
-{
-    kb_put_u64(w, b->t);
-    kb_put_u64(w, b->n);
-    for (size_t key = 0; key < N_KEYS; key++)
-        if (b->place[key] != 0) {
-            kb_put_u64(w, key);
-            put_cell(w, &b->cell[b->place[key] - 1]);
-        }
-}
-
-static void put_one_open(struct kb_writer *w, const struct open *o)
-{
-    kb_put_u64(w, o->id);
-    kb_put_double(w, o->weight);
-    kb_put_double(w, o->reward);
-    kb_put_u64(w, (uint64_t)o->minute << 32 | o->until);
-    kb_put_u64(w, (uint64_t)o->arm_hash << 32 | (uint64_t)o->arm << 24 | (uint64_t)o->route << 20 |
-                      (uint64_t)o->version << 16 | (uint64_t)o->n_left << 8 | o->has_reward);
-}
-
-static void save(const void *book, struct kb_writer *w)
-{
-    const struct series *s = book;
-    kb_put_u64(w, s->newest);
-    kb_put_u64(w, s->tidied);
-    kb_put_u64(w, s->aggregation);
-    kb_put_u64(w, s->now);
-    for (size_t k = 1; k < VERSIONS; k++)
-        kb_put_u64(w, s->version[k]);
-    for (size_t k = 1; k < ARMS; k++)
-        kb_put_str(w, s->arm[k] != NULL ? s->arm[k] : "");
-    for (size_t step = 0; step < LD_N_STEPS; step++) {
-        kb_put_u64(w, s->span[step].n);
-        for (size_t i = 0; i < s->span[step].n; i++)
-            put_bucket(w, &s->span[step].bucket[i]);
-    }
-    kb_put_u64(w, s->has_key);
-    kb_put_words(w, s->key.k, 2);
-    kb_put_u64(w, s->n_open);
-    for (size_t i = 0; i < s->n_places; i++)
-        if (s->open[i].id != 0)
-            put_one_open(w, &s->open[i]);
-}
-
-/* A number of at most `most`; else the body is none. */
-static uint64_t get(struct kb_reader *r, uint64_t most)
-{
-    const uint64_t x = kb_get_u64(r);
-    if (x > most && r->rc == KB_OK)
-        r->rc = KB_ECORRUPT;
-    return r->rc == KB_OK ? x : 0;
-}
-
-static double get_real(struct kb_reader *r)
-{
-    const double x = kb_get_double(r);
-    if (!isfinite(x) && r->rc == KB_OK)
-        r->rc = KB_ECORRUPT;
-    return r->rc == KB_OK ? x : 0;
-}
-
-static struct ld_series_cell get_cell(struct kb_reader *r)
-{
-    struct ld_series_cell c;
-    c.decisions = get(r, UINT64_MAX);
-    c.closed = get(r, c.decisions);
-    c.rewards = get(r, c.decisions);
-    c.sum = get_real(r);
-    c.square = get_real(r);
-    c.weight = get_real(r);
-    c.weighted = get_real(r);
-    return c;
-}
-
-static enum kb_err get_bucket(struct series *s, struct span *span, struct kb_reader *r)
-{
-    struct bucket *b;
-    const uint32_t t = (uint32_t)get(r, UINT32_MAX / 2);
-    const uint64_t n = get(r, N_KEYS);
-    if (r->rc != KB_OK || (span->n > 0 && span->bucket[span->n - 1].t >= t))
-        return KB_ECORRUPT;
-    if (make_bucket(span, t, &b) != KB_OK)
-        return KB_ENOMEM;
-    for (uint64_t i = 0; i < n; i++) {
-        const unsigned key = (unsigned)get(r, N_KEYS - 1);
-        if (r->rc != KB_OK || b->place[key] != 0)
-            return KB_ECORRUPT;
-        if (make_cell(s, b, key) != KB_OK)
-            return KB_ENOMEM;
-        b->cell[b->n - 1] = get_cell(r);
-    }
-    return r->rc;
-}
-
-static enum kb_err get_arm(struct series *s, size_t k, struct kb_reader *r)
-{
-    size_t n = 0;
-    const char *name = kb_get_str(r, &n);
-    if (name == NULL || n > KB_ID_MAX_BYTES || memchr(name, '\0', n) != NULL)
-        return KB_ECORRUPT;
-    if (n == 0)
-        return KB_OK;
-    s->arm[k] = kb_malloc(n + 1);
-    if (s->arm[k] == NULL)
-        return KB_ENOMEM;
-    memcpy(s->arm[k], name, n);
-    s->arm[k][n] = '\0';
-    return KB_OK;
-}
-
-static enum kb_err get_one_open(struct series *s, struct kb_reader *r)
-{
-    struct open o = {.id = get(r, UINT64_MAX)};
-    o.weight = get_real(r);
-    o.reward = get_real(r);
-    const uint64_t times = get(r, UINT64_MAX), rest = get(r, UINT64_MAX);
-    o.minute = (uint32_t)(times >> 32);
-    o.until = (uint32_t)times;
-    o.arm_hash = (uint32_t)(rest >> 32);
-    o.arm = (uint8_t)(rest >> 24);
-    o.route = rest >> 20 & 15;
-    o.version = rest >> 16 & 15;
-    o.n_left = (uint8_t)(rest >> 8);
-    o.has_reward = (rest & 1) != 0;
-    if (r->rc != KB_OK || o.id == 0 || o.arm >= ARMS || o.route >= KB_ROUTE_N || o.version >= VERSIONS)
-        return KB_ECORRUPT;
-    if (fit_open(s) != KB_OK)
-        return KB_ENOMEM;
-    put_open(s, &o);
-    return KB_OK;
-}
-
-static enum kb_err load(void *book, struct kb_reader *r)
-{
-    struct series *s = book;
-    enum kb_err rc = KB_OK;
-    s->newest = (uint32_t)get(r, UINT32_MAX / 2);
-    s->tidied = (uint32_t)get(r, UINT32_MAX / 2);
-    s->aggregation = (uint8_t)get(r, KB_AGG_N - 1);
-    s->now = (uint8_t)get(r, VERSIONS - 1);
-    for (size_t k = 1; k < VERSIONS; k++)
-        s->version[k] = get(r, UINT64_MAX);
-    for (size_t k = 1; k < ARMS && rc == KB_OK; k++)
-        rc = get_arm(s, k, r);
-    for (size_t step = 0; step < LD_N_STEPS && rc == KB_OK; step++)
-        for (uint64_t n = get(r, kept[step]); n > 0 && rc == KB_OK; n--)
-            rc = get_bucket(s, &s->span[step], r);
-    s->has_key = get(r, 1) != 0;
-    s->key = (struct kb_hash_key){{get(r, UINT64_MAX), 0}};
-    s->key.k[1] = get(r, UINT64_MAX);
-    for (uint64_t n = get(r, MOST_OPEN); n > 0 && rc == KB_OK; n--)
-        rc = get_one_open(s, r);
-    return rc;
-}
-
 static void close_series(void *book)
 {
-    struct series *s = book;
+    struct ld_series *s = book;
     for (size_t step = 0; step < LD_N_STEPS; step++) {
         for (size_t i = 0; i < s->span[step].n; i++)
             kb_free(s->span[step].bucket[i].cell);
         kb_free(s->span[step].bucket);
     }
-    for (size_t k = 1; k < ARMS; k++)
+    for (size_t k = 1; k < LD_SERIES_N_ARMS; k++)
         kb_free(s->arm[k]);
     kb_free(s->open);
 }
 
 static size_t bytes(const void *book)
 {
-    const struct series *s = book;
+    const struct ld_series *s = book;
     return s->n_cells * sizeof(struct ld_series_cell) + s->n_places * sizeof *s->open +
-           (s->span[0].cap + s->span[1].cap) * sizeof(struct bucket);
+           (s->span[0].cap + s->span[1].cap) * sizeof(struct ld_series_bucket);
 }
 
 const struct ld_book_kind ld_series_kind = {.name = "series",
                                             .version = 1,
-                                            .size = sizeof(struct series),
+                                            .size = sizeof(struct ld_series),
                                             .take = take,
-                                            .save = save,
-                                            .load = load,
+                                            .save = ld_series_save,
+                                            .load = ld_series_load,
                                             .close = close_series,
                                             .bytes = bytes};
 
 /* --- reading ------------------------------------------------------------------------------------------- */
 
 /* All of a bucket: each decision has one route. */
-static struct ld_series_cell total_of(const struct bucket *b)
+static struct ld_series_cell total_of(const struct ld_series_bucket *b)
 {
     struct ld_series_cell sum = {.decisions = 0};
     for (unsigned k = 0; k < KB_ROUTE_N; k++)
-        if (b->place[FIRST_ROUTE + k] != 0)
-            add_cell(&sum, &b->cell[b->place[FIRST_ROUTE + k] - 1]);
+        if (b->place[LD_SERIES_FIRST_ROUTE + k] != 0)
+            add_cell(&sum, &b->cell[b->place[LD_SERIES_FIRST_ROUTE + k] - 1]);
     return sum;
 }
 
-static void copy_bucket(const struct bucket *b, enum ld_series_by by, int64_t at_ms, struct ld_series_view *v)
+static void copy_bucket(const struct ld_series_bucket *b, enum ld_series_by by, int64_t at_ms, struct ld_series_view *v)
 {
-    if (by == LD_BY_NOTHING) {
-        v->row[v->n++] = (struct ld_series_row){.at_ms = at_ms, .cell = total_of(b)};
+    const struct ld_series_cell total = total_of(b);
+    if (by == LD_BY_NOTHING || by == LD_BY_METRIC)
+        v->row[v->n++] = (struct ld_series_row){.at_ms = at_ms, .cell = total};
+    if (by == LD_BY_METRIC)
+        ld_series_copy_metrics(b, &total, at_ms, v);
+    if (by >= N_KINDS)
         return;
-    }
     for (unsigned k = 0; k < kinds[by].n; k++) {
         const uint8_t place = b->place[kinds[by].first + k];
         if (place != 0)
@@ -690,10 +502,12 @@ static void copy_bucket(const struct bucket *b, enum ld_series_by by, int64_t at
     }
 }
 
-static enum kb_err copy_names(const struct series *s, struct ld_series_view *v)
+static enum kb_err copy_names(const struct ld_series *s, struct ld_series_view *v)
 {
     memcpy(v->version, s->version, sizeof v->version);
-    for (size_t k = 1; k < ARMS; k++)
+    for (size_t k = 0; k < LD_SERIES_METRICS; k++)
+        strcpy(v->metric[k + 1], s->metric[k].name);
+    for (size_t k = 1; k < LD_SERIES_N_ARMS; k++)
         if (s->arm[k] != NULL && (v->arm[k] = strdup(s->arm[k])) == NULL)
             return KB_ENOMEM;
     return KB_OK;
@@ -702,10 +516,11 @@ static enum kb_err copy_names(const struct series *s, struct ld_series_view *v)
 enum kb_err ld_series_look(const void *book, enum ld_series_step step, enum ld_series_by by, int64_t from_ms,
                            int64_t to_ms, struct ld_series_view *out)
 {
-    const struct series *s = book;
-    const struct span *span = &s->span[step];
-    const int64_t ms = ld_series_step_ms[step], newest = s->newest / units[step], n_kept = kept[step];
-    const size_t per_bucket = by == LD_BY_NOTHING ? 1 : kinds[by].n;
+    const struct ld_series *s = book;
+    const struct ld_series_span *span = &s->span[step];
+    const int64_t ms = ld_series_step_ms[step], newest = s->newest / ld_series_unit[step],
+                  n_kept = ld_series_kept[step];
+    const size_t per_bucket = by < N_KINDS ? kinds[by].n : 1 + (by == LD_BY_METRIC ? LD_SERIES_METRICS : 0);
     *out = (struct ld_series_view){.kept_from_ms = newest < n_kept ? 0 : (newest - n_kept + 1) * ms};
     out->row = malloc((span->n * per_bucket + 1) * sizeof *out->row);
     if (out->row == NULL || copy_names(s, out) != KB_OK) {
@@ -723,7 +538,7 @@ enum kb_err ld_series_look(const void *book, enum ld_series_step step, enum ld_s
 void ld_series_view_close(struct ld_series_view *v)
 {
     free(v->row);
-    for (size_t k = 0; k < ARMS; k++)
+    for (size_t k = 0; k < LD_SERIES_N_ARMS; k++)
         free(v->arm[k]);
     *v = (struct ld_series_view){.n = 0};
 }

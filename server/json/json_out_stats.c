@@ -86,6 +86,25 @@ static void put_window(struct ld_text *t, const struct ld_window_stats *w)
     ld_text_lit(t, "]}");
 }
 
+/* In the order of the configuration. */
+static void put_metrics(struct ld_text *t, const struct ld_window_stats *w)
+{
+    if (w->n_metrics == 0)
+        return;
+    ld_text_key(t, "metrics");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < w->n_metrics; i++) {
+        const struct ld_metric_stats *m = &w->metric[i];
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "metric", m->name);
+        ld_text_put_known(t, "values", m->is_known ? (double)m->n : (double)NAN);
+        ld_text_put_known(t, "mean", m->is_known && m->n > 0 ? m->sum / (double)m->n : (double)NAN);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
 static void put_totals(struct ld_text *t, const struct kb_engine_counts *c, uint64_t n_unknown_rewards)
 {
     ld_text_put_count(t, "decisions", c->decided);
@@ -110,6 +129,7 @@ char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w
     put_totals(&t, &c, n_unknown_rewards);
     put_routes(&t, c.routes);
     put_all_arms(&t, e);
+    put_metrics(&t, w);
     put_window(&t, w);
     ld_text_key(&t, "warnings");
     ld_text_lit(&t, "[");

@@ -91,11 +91,13 @@ static int finish_drop(struct ld_store *store, const struct place *at)
     return ld_store_scrub(store) && remove_synced(at->mark) == 0 ? LD_STORE_OK : LD_STORE_IO;
 }
 
-static int drop(struct ld_store *store, const struct place *at, const struct search *s, struct ld_message *why)
+static int drop(struct ld_store *store, const struct place *at, const struct search *s, const char *by,
+                struct ld_message *why)
 {
     char dropped[LD_MAX_DROPPED];
     const char *type = kb_word(&kb_event_words, s->row.type);
-    struct kb_event ev = {.type = KB_EV_REDACTED, .seq = s->row.seq, .at_ms = s->row.at_ms};
+    struct kb_event ev = {
+        .type = KB_EV_REDACTED, .seq = s->row.seq, .at_ms = s->row.at_ms, .by = by[0] != '\0' ? by : NULL};
     struct ld_rewrite line = {.seq = s->row.seq, .type = KB_EV_REDACTED};
 
     snprintf(dropped, sizeof dropped, "%s: %.450s", type != NULL ? type : "of no known type", s->why.text);
@@ -156,7 +158,7 @@ static int repair_line(struct ld_store *store, const struct place *at, const str
     if (p->status != 0)
         return LD_STORE_OK;
     if (wanted->action == LD_REPAIR_DROP)
-        return drop(store, at, &s, why);
+        return drop(store, at, &s, wanted->by, why);
     return ld_snapshot_write(at->mark, s.row.seq, s.why.text, strlen(s.why.text), why) == 0 ? LD_STORE_OK : LD_STORE_IO;
 }
 

@@ -72,13 +72,24 @@ struct ld_arm_stats { /* over a time window, from the store */
     uint64_t decided, rewarded;
     double reward_sum;
 };
+/* Values told of a metric since its book has counted them; where that is behind the log nothing is known. */
+struct ld_metric_stats {
+    char name[KB_METRIC_MAX_BYTES + 1];
+    bool is_known;
+    uint64_t n;
+    double sum;
+};
+
 struct ld_window_stats {
     int64_t seconds;
     uint64_t decided, rewarded;
     double reward_sum;
     const struct ld_arm_stats *arms;
     size_t n_arms;
-    bool is_traffic_void; /* of the tenant's experiment; as of now */
+    /* Not of the window, but as of now: */
+    bool is_traffic_void; /* of the tenant's experiment */
+    struct ld_metric_stats metric[LD_MOST_METRICS];
+    size_t n_metrics;
 };
 
 #endif

@@ -57,15 +57,16 @@ def places_of(schema, value, pointer):
 
 
 def too_much(kind, body, pointer):
-    """{(limit, max)} of what is too large, too many or too long at a place. What stands in a list or a map has no name to tell."""
+    """{(limit, max)} of what is too large, too many or too long at a place. What stands in a list or a map has no name to tell, but
+    for the values of an attribute."""
     name, found = pointer.rsplit("/", 1)[-1] or "rewards", set()
     is_named = re.fullmatch("[a-z_]+", name)
     for one, value in places_of({"$ref": PREFIX + KINDS[kind]}, body, pointer):
         if is_named and isinstance(value, (int, float)) and not isinstance(value, bool) and value > one.get("maximum", math.inf):
             found.add((name, one["maximum"]))
         for of, word in ((list, "maxItems"), (dict, "maxProperties")):
-            if is_named and isinstance(value, of) and len(value) > one.get(word, math.inf):
-                found.add((name, one[word]))
+            if not name.isdigit() and isinstance(value, of) and len(value) > one.get(word, math.inf):
+                found.add((name if is_named else "values", one[word]))
         if isinstance(value, str) and len(value.encode()) > one.get("x-maxBytes", math.inf):
             found.add(("string_bytes", one["x-maxBytes"]))
     return found

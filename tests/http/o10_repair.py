@@ -112,6 +112,20 @@ def test_a_dropped_line_says_what_stood_there(broken, is_read_only_first):
     assert b"e+308" not in (broken.data / "tenants" / "bad.db").read_bytes()
 
 
+def test_a_dropped_line_names_the_key_that_asked(broken):
+    """One without an id, of the key file, is not named; nor is anybody by whom the rest of the log was written."""
+    broken.start()
+    admin = Client(broken).call("POST", "/keys", {"roles": ["admin"]}, expect=201).json
+    client = Client(broken, admin["key"])
+    assert repair(client, action="drop", seq=3)["opens"]
+    assert [e.get("by") for e in client.events("bad")] == [None, None, admin["id"], None]
+    broken.restart()
+    assert client.verify("bad")["equal"]
+    log = client.call("GET", "/tenants/bad/export").content
+    client.call("POST", "/tenants/copy/import", raw=log, kind=NDJSON, expect=201)
+    assert [e.get("by") for e in client.events("copy")] == [None, None, admin["id"], None]
+
+
 def test_what_followed_from_the_line_is_named_next(tmp_path):
     server = Server(tmp_path)
     server.start()

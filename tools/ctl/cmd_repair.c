@@ -57,8 +57,10 @@ static int read_wish(size_t drop, size_t read_only, bool is_lift, struct ld_repa
 {
     if ((drop > 0) + (read_only > 0) + is_lift != 1)
         return lc_misuse("repair wants one of --drop SEQ, --read-only SEQ and --lift");
-    out->action = is_lift ? LD_REPAIR_LIFT : drop > 0 ? LD_REPAIR_DROP : LD_REPAIR_READ_ONLY;
-    out->seq = drop > 0 ? drop : read_only;
+    *out = (struct ld_repair){.action = is_lift    ? LD_REPAIR_LIFT
+                                        : drop > 0 ? LD_REPAIR_DROP
+                                                   : LD_REPAIR_READ_ONLY,
+                              .seq = drop > 0 ? drop : read_only};
     return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "spec/event.h"
 
 #define MOST 40000
+#define N_METRICS 20u
 #define T0 ((int64_t)1790000000000)
 
 struct told {
@@ -21,7 +22,8 @@ struct told {
     uint64_t version;
     double p, reward;
     size_t n_slots, n_left;
-    bool has_reward, is_closed, is_gone;
+    bool has_reward, is_closed, is_gone, has_value[N_METRICS];
+    double value[N_METRICS]; /* of slot 0 */
 };
 
 static struct told told[MOST];
@@ -90,7 +92,36 @@ static void reward(struct told *d, const char *arm, double y)
         d->reward = y + (spec.aggregation == KB_AGG_SUM && d->has_reward ? d->reward : 0);
         d->has_reward = true;
     }
-    d->is_closed |= spec.aggregation == KB_AGG_FIRST && --d->n_left == 0;
+    d->is_closed |= spec.aggregation == KB_AGG_FIRST && !spec.has_metrics && --d->n_left == 0;
+}
+
+static const char *metric_name(unsigned m)
+{
+    static char name[16];
+    (void)snprintf(name, sizeof name, "m%u", m);
+    return name;
+}
+
+/* What a value has come to: odd metrics are sums. Of the second slot it stands in no row. */
+static void measure(struct told *d, unsigned m, const char *arm, double y)
+{
+    struct kb_event ev = {.type = KB_EV_MEASURED};
+    const bool is_of_first = arm == NULL || strcmp(arm, d->arm) == 0, has_before = is_of_first && d->has_value[m];
+    const double before = has_before ? d->value[m] : 0, total = m % 2 == 1 ? before + y : y;
+    ev.as.measured.decision = d->id;
+    ev.as.measured.arm = arm;
+    ev.as.measured.metric = (struct kb_ev_metric){.name = metric_name(m),
+                                                  .is_told = true,
+                                                  .value = y,
+                                                  .has_before = has_before,
+                                                  .before = before,
+                                                  .has_total = m % 2 == 1 && has_before,
+                                                  .total = total};
+    give(ev);
+    if (!is_of_first)
+        return;
+    d->value[m] = total;
+    d->has_value[m] = true;
 }
 
 static void expire(struct told *d, bool has_default)
@@ -133,19 +164,26 @@ static struct ld_series_cell count(const struct ld_series_view *v, const struct 
             is_its &= d->version != v->version[k];
         if (!is_its)
             continue;
+        const bool is_metric = by == LD_BY_METRIC && row->which > 0;
+        const unsigned m = is_metric ? (unsigned)atoi(v->metric[row->which] + 1) : 0;
+        const double y = is_metric ? d->value[m] : d->reward;
+        const bool has = is_metric ? d->has_value[m] : d->has_reward;
         c.decisions++;
         c.closed += d->is_closed;
         c.weight += 1 / d->p;
-        c.rewards += d->has_reward;
-        c.sum += d->has_reward ? d->reward : 0;
-        c.square += d->has_reward ? d->reward * d->reward : 0;
-        c.weighted += d->has_reward ? d->reward / d->p : 0;
+        c.rewards += has;
+        c.sum += has ? y : 0;
+        c.square += has ? y * y : 0;
+        c.weighted += has ? y / d->p : 0;
     }
     return c;
 }
 
+static uint64_t n_values[LD_N_STEPS]; /* that the last check has seen in rows of metrics */
+
 static void check(const void *book)
 {
+    memset(n_values, 0, sizeof n_values);
     for (int step = 0; step < LD_N_STEPS; step++)
         for (int by = 0; by <= LD_BY_NOTHING; by++) {
             struct ld_series_view v;
@@ -161,7 +199,8 @@ static void check(const void *book)
                 ck_assert_uint_eq(got->rewards, want.rewards);
                 ck_assert(is_near(got->sum, want.sum) && is_near(got->square, want.square));
                 ck_assert(is_near(got->weight, want.weight) && is_near(got->weighted, want.weighted));
-                n += got->decisions;
+                n += by == LD_BY_METRIC && v.row[i].which > 0 ? 0 : got->decisions;
+                n_values[step] += by == LD_BY_METRIC && v.row[i].which > 0 ? got->rewards : 0;
             }
             for (size_t i = 0; i < n_told; i++) /* none is missing of what is kept */
                 wanted += told[i].at_ms >= v.kept_from_ms;
@@ -337,12 +376,84 @@ START_TEST(a_name_is_free_again_when_nothing_of_its_arm_is_left)
 END_TEST
 
 /* Every cut and every changed byte is refused or loads as something that can be asked. */
+/* Corrected and added to, of either slot, behind the reward too, in a book from its file as well. */
+START_TEST(values_of_metrics_stand_in_the_minute_of_their_decision)
+{
+    begin(23);
+    spec.has_metrics = true;
+    configure(KB_AGG_FIRST);
+    uint64_t n_told_values = 0, n_slots = 0, n = 0;
+    double sum = 0, total = 0;
+    for (size_t i = 0; i < 500; i++) {
+        now += draw(20000);
+        decide(4, 1 + draw(2));
+        struct told *d = &told[n_told - 1 - draw(n_told < 20 ? (unsigned)n_told : 20)];
+        if (d->is_closed)
+            continue;
+        if (draw(3) == 0 && !d->has_reward)
+            reward(d, NULL, draw(9));
+        for (unsigned m = 0; m < 3; m++)
+            measure(d, m, draw(2) == 0 ? NULL : d->arm, draw(100) / 8.0 - 3);
+        if (d->n_slots == 2 && draw(4) == 0) {
+            measure(d, 1, "second", 2);
+            n_slots++;
+        }
+        if (draw(5) == 0)
+            expire(d, false);
+        if (i == 250)
+            reload();
+    }
+    for (size_t i = 0; i < n_told; i++)
+        for (unsigned m = 0; m < 3; m++)
+            n_told_values += told[i].has_value[m];
+    for (size_t b = 0; b < n_books; b++) {
+        check(books[b]);
+        ck_assert_uint_eq(n_values[LD_STEP_MINUTE], n_told_values);
+        ck_assert_uint_eq(n_values[LD_STEP_HOUR], n_told_values);
+    }
+    ck_assert_uint_gt(n_slots, 5);
+    for (size_t i = 0; i < n_told; i++) {
+        n += told[i].has_value[2];
+        sum += told[i].has_value[2] ? told[i].value[2] : 0;
+    }
+    uint64_t n_total = 0;
+    ld_series_metric_total(books[1], "m2", &n_total, &total);
+    ck_assert_uint_eq(n_total, n);
+    ck_assert(is_near(total, sum));
+    finish();
+}
+END_TEST
+
+START_TEST(the_metric_that_had_no_value_for_longest_gives_way)
+{
+    uint64_t n = 0;
+    double sum = 0;
+    begin(29);
+    spec.has_metrics = true;
+    configure(KB_AGG_FIRST);
+    for (unsigned m = 0; m < N_METRICS; m++) {
+        now += 60000;
+        decide(3, 1);
+        measure(&told[n_told - 1], m, NULL, 1 + m);
+        measure(&told[n_told - 1], 2, NULL, 7); /* one that is told all the time */
+    }
+    check(books[0]);
+    ck_assert_uint_eq(n_values[LD_STEP_MINUTE], (LD_SERIES_METRICS - 1) + N_METRICS);
+    ld_series_metric_total(books[0], "m0", &n, &sum);
+    ck_assert(n == 0 && sum == 0);
+    ld_series_metric_total(books[0], "m19", &n, &sum);
+    ck_assert(n == 1 && sum == 20);
+    finish();
+}
+END_TEST
+
 START_TEST(a_damaged_body_is_refused_or_harmless)
 {
     struct kb_writer w;
     begin(17);
     live(60, 5, 4000);
     decide(5, 1);
+    measure(&told[n_told - 1], 3, NULL, 1);
     kb_writer_init(&w);
     ld_series_kind.save(books[0], &w);
     for (size_t i = 0; i < w.n; i += 7) {
@@ -354,7 +465,7 @@ START_TEST(a_damaged_body_is_refused_or_harmless)
             kb_reader_init(&r, w.data, is_cut ? i : w.n);
             const enum kb_err rc = ld_series_kind.load(book, &r);
             ck_assert(!is_cut || rc != KB_OK || r.rc != KB_OK || i == w.n);
-            if (rc == KB_OK && ld_series_look(book, LD_STEP_MINUTE, LD_BY_ARM, 0, INT64_MAX, &v) == KB_OK)
+            if (rc == KB_OK && ld_series_look(book, LD_STEP_MINUTE, LD_BY_METRIC, 0, INT64_MAX, &v) == KB_OK)
                 ld_series_view_close(&v);
             ld_series_kind.close(book);
             free(book);
@@ -368,9 +479,10 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("series", rows_are_what_a_count_of_all_decisions_gives, arms_beyond_those_with_names_are_summed,
-                   a_book_from_its_file_goes_on_as_it_was, only_the_last_versions_have_rows_of_their_own,
-                   minutes_of_two_days_and_hours_of_ninety_are_kept,
-                   what_never_ends_is_closed_two_days_after_its_window,
-                   a_name_is_free_again_when_nothing_of_its_arm_is_left, a_damaged_body_is_refused_or_harmless);
+    return KBT_RUN(
+        "series", rows_are_what_a_count_of_all_decisions_gives, arms_beyond_those_with_names_are_summed,
+        a_book_from_its_file_goes_on_as_it_was, only_the_last_versions_have_rows_of_their_own,
+        minutes_of_two_days_and_hours_of_ninety_are_kept, what_never_ends_is_closed_two_days_after_its_window,
+        a_name_is_free_again_when_nothing_of_its_arm_is_left, values_of_metrics_stand_in_the_minute_of_their_decision,
+        the_metric_that_had_no_value_for_longest_gives_way, a_damaged_body_is_refused_or_harmless);
 }

@@ -273,7 +273,13 @@ END_TEST
 START_TEST(statistics_average_what_was_learned)
 {
     static const struct ld_arm_stats in_window[] = {{"a1", 4, 2, 3}, {"a2", 1, 0, 0}};
-    struct ld_window_stats w = {60, 5, 2, 3, in_window, 2, true};
+    struct ld_window_stats w = {.seconds = 60,
+                                .decided = 5,
+                                .rewarded = 2,
+                                .reward_sum = 3,
+                                .arms = in_window,
+                                .n_arms = 2,
+                                .is_traffic_void = true};
     size_t n;
     json_t *v = parsed(ld_encode_stats(town.live, &w, 0, &n), &n);
     const json_t *window = json_object_get(v, "window"), *arms = json_object_get(v, "arms");
