@@ -261,6 +261,22 @@ class Model:
         residual = np.maximum(0.0, prior - (zq * zq).sum(axis=0))
         return mean, np.sqrt(residual + self.ridge * (zq * np.linalg.solve(v, zq)).sum(axis=0))
 
+    def taught(self, history, point, dictionary=None, weight=None):
+        """{user: what his rewards add to the mean at the point}, of the exact posterior or over a dictionary's points."""
+        past, y = [h[0] for h in history], np.array([h[1] for h in history]) - self.mean
+        w = np.ones(len(past)) if weight is None else np.asarray(weight)
+        if dictionary is None:
+            solved = np.linalg.solve(self.gram(past, past) + self.ridge * np.diag(1 / w), self.gram(past, [point])[:, 0])
+        else:
+            e, q = np.linalg.eigh(self.gram(dictionary, dictionary))
+            root = q / np.sqrt(e)
+            z = root.T @ self.gram(dictionary, past)
+            solved = w * (z.T @ np.linalg.solve((z * w) @ z.T + self.ridge * np.eye(len(dictionary)), root.T @ self.gram(dictionary, [point])[:, 0]))
+        terms = {}
+        for h, term in zip(history, solved * y):
+            terms[h[0][0]] = terms.get(h[0][0], 0.0) + term
+        return terms
+
 
 def matrix(points, column):
     """The vectors of a column as rows (n x 0 when there are none)."""

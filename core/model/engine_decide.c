@@ -46,7 +46,7 @@ static size_t table_size(size_t n)
 /* Doubles that decide draws for n candidates and n_exclude names, besides posterior and policy. */
 static size_t pool_bytes(size_t n, size_t n_exclude)
 {
-    return 20 * kb_arena_need(n + 1) + kb_arena_need(table_size(n + n_exclude) + 1);
+    return 21 * kb_arena_need(n + 1) + kb_arena_need(table_size(n + n_exclude) + 1);
 }
 
 enum kb_err kb_engine_scratch_new(struct kb_scratch **out)
@@ -239,6 +239,7 @@ struct verdict {
     double *mean, *sd, *lower, *upper, *score, *propensity;
     size_t chosen;
     uint32_t level;
+    uint32_t *asked; /* by levels: that of mean and sd */
 };
 
 /* The arm that the way names, or the one that its propensities draw. */
@@ -327,7 +328,7 @@ static void judge_by_levels(const struct kb_engine *e, const struct kb_candidate
                                        .scale = e->spec.rule.scale,
                                        .round = e->history.n_observed + 1,
                                        .may_explore = kb_posterior_n_support(e->posterior) < e->spec.repr.exact_limit};
-    const uint32_t level = kb_eliminate(e->posterior, &how, cand, s, v->mean, v->sd, v->propensity);
+    const uint32_t level = kb_eliminate(e->posterior, &how, cand, s, v->mean, v->sd, v->asked, v->propensity);
 
     kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
     kb_policy_explore(&e->spec.rule, cand->n, v->propensity);
@@ -396,18 +397,21 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                         kb_arena_doubles(a, p->n),
                         kb_arena_doubles(a, p->n),
                         0,
-                        0};
+                        0,
+                        NULL};
     size_t *order = kb_arena_bytes(a, p->n * sizeof *order);
     const struct kb_way way = kb_engine_find_way(e, q, &cand, p->id);
     const size_t n_shown = q->n_shown > 0 && q->n_shown < p->n ? q->n_shown : p->n;
     const bool is_asked = q->is_unrouted || !e->spec.routing.is_stopped;
 
-    if (is_asked && kb_rule_reads_levels(e->spec.rule.type))
+    if (is_asked && kb_rule_reads_levels(e->spec.rule.type)) {
+        v.asked = kb_arena_bytes(a, p->n * sizeof *v.asked);
         judge_by_levels(e, &cand, &way, uniform, s, &v);
-    else if (is_asked)
+    } else if (is_asked) {
         judge_at_once(e, &cand, p->id, &way, n_shown, uniform, s, &v);
-    else
+    } else {
         judge_blindly(&way, p->n, uniform, &v);
+    }
     order_by_score(p->n, n_shown, v.chosen, &(struct ranking){v.score, q->key}, order);
     if (is_asked && e->spec.conf.score == KB_SCORE_FIXED)
         bound_shown(e, &cand, order, n_shown, s, &v);
@@ -423,6 +427,7 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                                 .propensity = v.propensity,
                                 .order = order,
                                 .level = v.level,
+                                .asked = v.asked,
                                 .route = way.route,
                                 .is_unasked = !is_asked,
                                 .assigned_until_ms = way.assigned_until_ms,

@@ -48,12 +48,13 @@ struct kb_decision {
     const char *const *arm;                                       /* [n] */
     const double *const *features;                                /* [n], NULL pointers when arm_dim is 0 */
     const double *mean, *sd, *lower, *upper, *score, *propensity; /* [n] */
-    const size_t *order; /* [n] the chosen one, then by score descending, equal ones as drawn; as far as n_shown */
-    uint64_t n_learned;  /* t: rewards learned */
-    size_t n_support;    /* dictionary size (exact: distinct points) */
-    uint32_t level;      /* that the arm's reward will teach; 0: none, or the rule has no levels */
-    enum kb_route route; /* how the arm was had */
-    bool is_unasked;     /* the model was not asked: its values are NaN */
+    const size_t *order;   /* [n] the chosen one, then by score descending, equal ones as drawn; as far as n_shown */
+    const uint32_t *asked; /* [n] the level that mean and sd are of; NULL: the rule has no levels */
+    uint64_t n_learned;    /* t: rewards learned */
+    size_t n_support;      /* dictionary size (exact: distinct points) */
+    uint32_t level;        /* that the arm's reward will teach; 0: none, or the rule has no levels */
+    enum kb_route route;   /* how the arm was had */
+    bool is_unasked;       /* the model was not asked: its values are NaN */
     int64_t assigned_until_ms; /* the arm was drawn and is to stay the user's until then; 0: it is not */
 };
 

@@ -41,6 +41,7 @@
 #include "posterior/arm_block.h"
 #include "posterior/arm_scales.h"
 #include "posterior/exact.h"
+#include "posterior/influence.h"
 #include "posterior/noisy_gram.h"
 
 #define FIRST_ARMS 16u
@@ -631,6 +632,14 @@ static const double *row_for(const struct kb_by_arm *e, const struct kb_candidat
     return row;
 }
 
+/* Who asks in `cand`, with the context as the kernel sees it, perhaps in *room. */
+static struct kb_arm_asker asker_of(const struct kb_by_arm *e, const struct kb_candidates *cand, struct kb_scratch *s,
+                                    double *room)
+{
+    const double diag_user = kb_user_kernel_diag(e->points.base.kernel.user, cand->user, s->user);
+    return (struct kb_arm_asker){cand->user, diag_user, row_for(e, cand, diag_user, s), scaled(e, cand->context, room)};
+}
+
 static void by_arm_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
                            double *mean, double *variance)
 {
@@ -639,11 +648,9 @@ static void by_arm_predict(const struct kb_posterior *p, const struct kb_candida
     const enum kb_lanes lanes = kb_widest_lanes();
     double *column = kb_arena_doubles(&s->arena, kb_tiled_padded(e->largest));
     double *work = kb_arena_doubles(&s->arena, e->largest);
-    const double diag_user = kb_user_kernel_diag(p->kernel.user, cand->user, s->user);
     double room[KB_MOST_SCALED];
-    const double *context = scaled(e, cand->context, room);
-    const double prior = kb_arm_kernel_diag(&e->kernel, diag_user, context);
-    const struct kb_arm_asker asker = {cand->user, diag_user, row_for(e, cand, diag_user, s), context};
+    const struct kb_arm_asker asker = asker_of(e, cand, s, room);
+    const double prior = kb_arm_kernel_diag(&e->kernel, asker.diag, asker.context);
     for (size_t c = 0; c < cand->n; c++) {
         const struct kb_arm_block *b = block_at(&e->arms, cand->arms[c]);
         mean[c] = e->mean;
@@ -657,6 +664,34 @@ static void by_arm_predict(const struct kb_posterior *p, const struct kb_candida
         variance[c] = kb_posterior_bounded(p, prior - kb_dot(b->n, column, column), prior);
     }
     kb_arena_reset(&s->arena, mark);
+}
+
+/* As post_exact.c, over the points of the candidate's arm; the others' weights are 0. */
+static void by_arm_influence(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                             struct kb_influence *in)
+{
+    const struct kb_by_arm *e = of_const(p);
+    const struct kb_arm_block *b = block_at(&e->arms, cand->arms[0]);
+    double *column = kb_arena_doubles(&s->arena, kb_tiled_padded(e->largest));
+    double *work = kb_arena_doubles(&s->arena, e->largest), room[KB_MOST_SCALED];
+    in->prior = e->mean;
+    in->arm = cand->arms[0];
+    for (size_t i = 0; i < p->support.n; i++)
+        in->weight[i] = 0;
+    if (b == NULL || b->n == 0)
+        return;
+    const struct kb_arm_asker asker = asker_of(e, cand, s, room);
+    const struct kb_arm_points points = points_of(b);
+    kb_arm_kernel_column(&e->kernel, &points, b->n, &asker, work, column);
+    kb_tiled_solve(kb_widest_lanes(), &b->f, column);
+    kb_tiled_solve_t(&b->f, column);
+    for (size_t i = 0; i < b->n; i++)
+        in->weight[b->support[i]] = column[i] / e->points.count[b->support[i]];
+}
+
+static bool by_arm_tells_users(const struct kb_posterior *p)
+{
+    return of_const(p)->kernel.user > 0;
 }
 
 /* --- facts -------------------------------------------------------------------------------- */
@@ -791,6 +826,8 @@ const struct kb_posterior_ops kb_posterior_by_arm_ops = {
     .grow_arms = by_arm_grow_arms,
     .bytes_with = by_arm_bytes_with,
     .predict = by_arm_predict,
+    .influence = by_arm_influence,
+    .tells_users = by_arm_tells_users,
     .log_det = by_arm_log_det,
     .width = by_arm_width,
     .closed_evidence = kb_posterior_evidence_as_told,

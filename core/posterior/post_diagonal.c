@@ -24,6 +24,7 @@
 #include <math.h>
 
 #include "posterior/exact.h"
+#include "posterior/influence.h"
 #include "base/hash.h"
 #include "posterior/point_scales.h"
 
@@ -57,6 +58,22 @@ static void diagonal_predict(const struct kb_posterior *p, const struct kb_candi
         mean[c] = i != KB_POINT_NONE ? mu + (e->sum[i] - count * mu) / (count + ridge) : mu;
         variance[c] = lambda / (count + ridge); /* v a is lambda */
     }
+}
+
+/* 1 / (n_i + a) at the candidate's own point. */
+static void diagonal_influence(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                               struct kb_influence *in)
+{
+    const struct kb_exact *e = kb_exact_of_const(p);
+    const struct kb_point place = {.user = cand->user, .x = cand->context, .level = cand->level};
+    uint32_t i;
+    (void)s;
+    in->prior = e->mean;
+    for (size_t k = 0; k < p->support.n; k++)
+        in->weight[k] = 0;
+    kb_point_index_find_arms(&e->index, &p->kernel, &p->support, &place, cand->arms, 1, &i);
+    if (i != KB_POINT_NONE)
+        in->weight[i] = 1 / (e->count[i] + e->ridge);
 }
 
 /* --- learning --------------------------------------------------------------------------------------------- */
@@ -211,6 +228,7 @@ const struct kb_posterior_ops kb_posterior_diagonal_ops = {
     .held_bytes = kb_exact_point_bytes,
     .grow = kb_exact_grow_points,
     .predict = diagonal_predict,
+    .influence = diagonal_influence,
     .decompose = diagonal_decompose,
     .closed_evidence = diagonal_evidence,
     .closed_facts = diagonal_facts,

@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "posterior/exact.h"
+#include "posterior/influence.h"
 #include "posterior/noisy_gram.h"
 #include "linalg/factor_io.h"
 #include "base/hash.h"
@@ -161,6 +162,22 @@ static void exact_predict_block(const struct kb_posterior *p, double *block, siz
     }
 }
 
+/* alpha / n by two solves: F^-T F^-1 k_U. */
+static void exact_influence(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                            struct kb_influence *in)
+{
+    const struct kb_exact *e = kb_exact_of_const(p);
+    const size_t n = e->f.n;
+    in->prior = 0;
+    if (n == 0)
+        return;
+    memcpy(in->weight, kb_posterior_one_column(p, cand, s), n * sizeof *in->weight);
+    kb_chol_solve_l(&e->f, in->weight);
+    kb_chol_solve_lt(&e->f, in->weight);
+    for (size_t i = 0; i < n; i++)
+        in->weight[i] /= e->count[i];
+}
+
 /* --- what confidence rules read ---------------------------------------------------------------------------- */
 
 /* The kernel values are evaluated anew: taking K_UU out of F F^T - lambda N^-1 would cost the digits below lambda.
@@ -256,6 +273,7 @@ const struct kb_posterior_ops kb_posterior_exact_ops = {
     .held_bytes = exact_held_bytes,
     .grow = exact_grow,
     .predict_block = exact_predict_block,
+    .influence = exact_influence,
     .decompose = exact_decompose,
     .closed_evidence = exact_evidence,
     .learn_adds_point = kb_exact_learn_adds_point,

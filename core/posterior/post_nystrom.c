@@ -24,6 +24,7 @@
 #include "linalg/linalg.h"
 #include "posterior/component_scales.h"
 #include "posterior/nystrom.h"
+#include "posterior/influence.h"
 
 #define SOLVES 16.0 /* generously, what rounding in so many of them leaves */
 
@@ -130,6 +131,21 @@ static double nystrom_weights(const struct kb_posterior *p, double *weight, doub
     const double w = sqrt(kb_dot(m, n->ridge[0].w, n->ridge[0].w)) + sqrt(kb_dot(m, work, work)) * frobenius(r);
     const double error = frobenius(a) * sqrt(kb_dot(m, weight, weight)) + w / sqrt(n->ridge[0].lambda) + fabs(n->mean);
     return SOLVES * (double)m * DBL_EPSILON * error;
+}
+
+/* g = A^-T V^-1 z: z by a solve with A, then both ways through R, and back through A. */
+static void nystrom_influence(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                              struct kb_influence *in)
+{
+    const struct kb_nystrom *n = kb_nystrom_of_const(p);
+    in->prior = n->mean;
+    if (n->features.a.n == 0)
+        return;
+    memcpy(in->weight, kb_posterior_one_column(p, cand, s), n->features.a.n * sizeof *in->weight);
+    kb_features_map(&n->features, in->weight);
+    kb_chol_solve_l(&n->ridge[0].r, in->weight);
+    kb_chol_solve_lt(&n->ridge[0].r, in->weight);
+    kb_chol_solve_lt(&n->features.a, in->weight);
 }
 
 static bool nystrom_learn_adds_point(const struct kb_posterior *p, const struct kb_point *pt)
@@ -304,6 +320,7 @@ static void nystrom_map_block(const struct kb_posterior *p, double *block, size_
     .grow = nystrom_grow, \
     .predict_block = nystrom_predict_block, \
     .weights = nystrom_weights, \
+    .influence = nystrom_influence, \
     .is_sketch = true, \
     .decompose = nystrom_decompose, \
     .map_block = nystrom_map_block, \

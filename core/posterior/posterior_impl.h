@@ -20,6 +20,8 @@
 /* Candidates of one predict block, history rows of one sweep block. */
 #define KB_BLOCK 64u
 
+struct kb_influence;
+
 struct kb_posterior_ops {
     size_t bytes; /* of the struct that embeds kb_posterior */
     /* K over the support is the identity: what is held grows no faster than the support, and so does a spectrum. */
@@ -49,6 +51,12 @@ struct kb_posterior_ops {
     /* mean(s) = k(s).weight + *offset, with work of as many doubles; returns by how much that may differ from what
      * predict says, over sqrt(k(s, s)). NULL: no such weights are at hand. O(m^2). */
     double (*weights)(const struct kb_posterior *p, double *weight, double *work, double *offset);
+
+    /* influence.h: in->prior and in->weight of the one candidate, and in->arm where arms are held apart. tells_users
+     * NULL: as the kernel says. */
+    void (*influence)(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                      struct kb_influence *in);
+    bool (*tells_users)(const struct kb_posterior *p);
 
     /* What confidence rules read. decompose: an all-zero spectrum of order support.n is filled. map_block: a block of
      * kernel values (support x n_c) to features, in place; NULL where a spectrum is over the points themselves. */
@@ -175,6 +183,10 @@ double kb_posterior_user_diag(const struct kb_posterior *p, struct kb_user user,
 /* Kernel column of pt over the first n support points. */
 void kb_posterior_column(const struct kb_posterior *p, size_t n, const struct kb_point *pt, struct kb_scratch *s,
                          double *out);
+
+/* k(support, candidate) of the one candidate, from the arena. */
+const double *kb_posterior_one_column(const struct kb_posterior *p, const struct kb_candidates *cand,
+                                      struct kb_scratch *s);
 
 /* Anchors the users of support points first..n-1 in force (pushed with any anchor). [building] */
 enum kb_err kb_posterior_anchor_support(struct kb_posterior *p, size_t first, struct kb_scratch *s);

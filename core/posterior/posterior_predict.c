@@ -86,6 +86,14 @@ void kb_posterior_column(const struct kb_posterior *p, size_t n, const struct kb
         kb_kernel_column(&p->kernel, &p->support, n, pt, kb_posterior_user_diag(p, pt->user, s), out);
 }
 
+const double *kb_posterior_one_column(const struct kb_posterior *p, const struct kb_candidates *cand,
+                                      struct kb_scratch *s)
+{
+    double *column = kb_arena_doubles(&s->arena, kb_block_ld(p->support.n)), diag;
+    kb_kernel_block(&p->kernel, &p->support, cand, 0, 1, s, column, kb_block_ld(p->support.n), &diag);
+    return column;
+}
+
 /* --- arms of the catalogue --------------------------------------------------------------------------------- */
 
 void kb_posterior_keep_arms(struct kb_posterior *p, const struct kb_arms *arms, size_t most)

@@ -64,7 +64,7 @@ static struct alive all_of(const struct kb_candidates *cand, struct kb_arena *ar
 
 /* Asks the level's data; what it says stands for the candidates until a later level says otherwise. */
 static void look(const struct kb_posterior *p, const struct kb_candidates *cand, uint32_t level, double beta,
-                 struct alive *a, struct kb_scratch *s, double *mean, double *sd)
+                 struct alive *a, struct kb_scratch *s, double *mean, double *sd, uint32_t *asked)
 {
     struct kb_candidates here = *cand;
 
@@ -77,6 +77,7 @@ static void look(const struct kb_posterior *p, const struct kb_candidates *cand,
     for (size_t i = 0; i < a->n; i++) {
         mean[a->index[i]] = a->mean[i];
         sd[a->index[i]] = a->sd[i];
+        asked[a->index[i]] = level;
         a->width[i] = beta * a->sd[i];
         a->upper[i] = a->mean[i] + a->width[i];
     }
@@ -123,7 +124,7 @@ static void share(const struct alive *a, const double *value, const double *size
 
 /* Either ends or goes on to the next level; the last level always ends. */
 uint32_t kb_eliminate(const struct kb_posterior *p, const struct kb_elimination *how, const struct kb_candidates *cand,
-                      struct kb_scratch *s, double *mean, double *sd, double *out)
+                      struct kb_scratch *s, double *mean, double *sd, uint32_t *asked, double *out)
 {
     const size_t mark = kb_arena_mark(&s->arena);
     struct alive a = all_of(cand, &s->arena);
@@ -132,7 +133,7 @@ uint32_t kb_eliminate(const struct kb_posterior *p, const struct kb_elimination 
 
     assert(cand->n > 0 && how->round >= 1 && kb_posterior_kernel(p)->has_levels);
     for (;; level++) {
-        look(p, cand, level, how->beta, &a, s, mean, sd);
+        look(p, cand, level, how->beta, &a, s, mean, sd, asked);
         const double width = a.width[largest(a.width, a.n)], bar = ldexp(how->scale, -(int)level);
         const bool is_narrow = width <= how->scale / sqrt(how->round);
 

@@ -21,13 +21,13 @@ struct kb_elimination {
     bool may_explore; /* false: where a level would explore, exploit what it has left */
 };
 
-/* Fills mean[i], sd[i] (cand->n each) as of the last level that looked at candidate i, and share[i]: 1/k for the k
- * candidates tied to be played (KB_TIE), 0 for the others. Returns the level that the reward of one of these teaches:
- * 1..KB_MAX_LEVEL, or 0 for none. cand->level is not read. The posterior's kernel must have levels. No allocation;
- * draws kb_elimination_bytes from the scratch besides what the posterior draws. Cost: one prediction per level reached,
- * of the candidates still in, at most KB_MAX_LEVEL. [shared] */
+/* Fills mean[i], sd[i] (cand->n each) as of the last level that looked at candidate i, asked[i], and share[i]: 1/k for
+ * the k candidates tied to be played (KB_TIE), 0 for the others. Returns the level that the reward of one of these
+ * teaches: 1..KB_MAX_LEVEL, or 0 for none. cand->level is not read. The posterior's kernel must have levels. No
+ * allocation; draws kb_elimination_bytes from the scratch besides what the posterior draws. Cost: one prediction per
+ * level reached, of the candidates still in, at most KB_MAX_LEVEL. [shared] */
 uint32_t kb_eliminate(const struct kb_posterior *p, const struct kb_elimination *how, const struct kb_candidates *cand,
-                      struct kb_scratch *s, double *mean, double *sd, double *share);
+                      struct kb_scratch *s, double *mean, double *sd, uint32_t *asked, double *share);
 
 /* Arena bytes for n candidates; 0 under a rule without levels. */
 size_t kb_elimination_bytes(const struct kb_rule_spec *rule, size_t n);

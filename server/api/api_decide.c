@@ -64,6 +64,30 @@ bool ld_call_is_long(const struct ld_call *c, double price)
     return price > SERVED_TOKENS && !ld_request_is_kept(c->request);
 }
 
+bool ld_call_price_neighbours(const struct ld_call *c, uint64_t n, double *price, struct ld_problem *p)
+{
+    const double work = n > 0 ? ld_tenant_neighbours_work(c->tenant) : 0;
+    *price = ld_price_neighbours(work);
+    if (n > 0 && (c->caller.roles & LD_ROLE_READ) == 0) {
+        ld_problem_set(p, 403, "`neighbours` names other users: the key lacks the role `read`");
+    } else if (work > LD_MOST_NEIGHBOURS_WORK) {
+        ld_problem_add(p, "/neighbours",
+                       "all rewards that the model has learned are %.3g multiply-adds, of %.3g at most", work,
+                       LD_MOST_NEIGHBOURS_WORK);
+        ld_problem_limit(p, "neighbours_work", LD_MOST_NEIGHBOURS_WORK);
+    }
+    return p->status == 0;
+}
+
+/* An answer that is recorded names nobody else: it would outlast their erasure. */
+static bool may_name(const struct ld_call *c, const struct ld_select *select, double *price, struct ld_problem *p)
+{
+    if (select->n_neighbours > 0 && !select->is_dry_run)
+        ld_problem_add(p, "/neighbours",
+                       "expected `dry_run` beside it: an answer that is recorded names no other users");
+    return p->status == 0 && ld_call_price_neighbours(c, select->n_neighbours, price, p);
+}
+
 /* The dimensions are read before the body is decoded against them and looked at again under the lock (dims_epoch): a
  * configuration that changes in between makes a 409, never a vector of the wrong length. */
 int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select, struct ld_problem *p)
@@ -75,7 +99,10 @@ int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select
         return -1;
     struct ld_size size;
     ld_tenant_size(t, &size);
-    const double price = ld_price_decision(&size, select->query.n_candidates);
+    double besides = 0;
+    if (select->n_neighbours > 0 && !may_name(c, select, &besides, p))
+        return -1;
+    const double price = ld_price_decision(&size, select->query.n_candidates) + besides;
     if (ld_call_is_long(c, price))
         return 1;
     if (!ld_charge(c, price, p))

@@ -74,6 +74,10 @@ bool ld_rank_is_path(const struct ld_request *r);
 /* A list of origins as an option has it: 0, or -1 with why. */
 int ld_origins_check(const char *list, struct ld_message *why);
 
+/* api_decide.c. What naming neighbours costs besides, into *price; 0 where nobody asked (n 0). False with *p: 403, or
+ * 400 where it would be too much work. They are other users, with their rewards: for whoever may read. */
+bool ld_call_price_neighbours(const struct ld_call *c, uint64_t n, double *price, struct ld_problem *p);
+
 /* Whether the caller's key is good for decisions of that tenant. */
 bool ld_access_spans(const struct ld_call *c, const char *tenant);
 

@@ -118,11 +118,9 @@ const limitsOf = (limits) => h('section', {}, h('h2', {}, 'Limits'),
 
 export function audit(page) {
   const { signal } = page;
-  const host = h('div', {});
-  const again = () => host.replaceChildren(page.live(async () => ({
+  const held = page.renewed((live, again) => live(async () => ({
     keys: (await mayManage(page.tenant, { signal })) ? (await unless([403], { keys: null }, get(of(page.tenant, 'keys'), { signal }))).keys : null,
     limits: await get(of(page.tenant, 'limits'), { signal }) }),
   ({ keys, limits }) => h('div', {}, keysOf(page, keys, again), limitsOf(limits)), 0));
-  again();
-  return h('div', {}, h('h1', {}, 'Audit of ', id(page.tenant)), audited(page), host);
+  return h('div', {}, h('h1', {}, 'Audit of ', id(page.tenant)), audited(page), held);
 }

@@ -88,8 +88,6 @@ function draw(page, { race, tenant, isOwner }, again) {
 }
 
 export function challengers(page) {
-  const host = h('div', {});
-  const again = () => host.replaceChildren(page.live(() => load(page), (data) => draw(page, data, again), 3));
-  again();
-  return h('div', {}, h('h1', {}, 'Challengers of ', id(page.tenant)), host);
+  return h('div', {}, h('h1', {}, 'Challengers of ', id(page.tenant)),
+    page.renewed((live, again) => live(() => load(page), (data) => draw(page, data, again), 3)));
 }

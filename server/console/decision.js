@@ -5,6 +5,7 @@ import { table, interval } from './table.js';
 import { whisker, axis, span, bar } from './plot.js';
 import { num, count, time, duration, known, meanOf } from './format.js';
 import { LINES, decisionsOf } from './log.js';
+import { ask, taught } from './taught.js';
 
 /* --- what a model said ----------------------------------------------------------------------------------------- */
 
@@ -32,6 +33,24 @@ function why(answer) {
   if (drawn === best) return h('p', {}, 'The model expects most of ', id(drawn.arm), `: ${num(drawn.mean)}, give or take ${num(drawn.sd)}.`);
   return h('p', {}, 'The model expects most of ', id(best.arm), ` (${num(best.mean)}, give or take ${num(best.sd)}); `, id(drawn.arm),
     ` was drawn to learn more, or by chance: it is expected to earn ${num(drawn.mean)}, give or take ${num(drawn.sd)}.`);
+}
+
+/** Who taught the model what it expects of the arm that is chosen, at first the one drawn. */
+function teachers(page, user, context, answer) {
+  const host = h('div', {});
+  let asking = new AbortController();
+  const show = async (arm) => {
+    asking.abort();
+    asking = new AbortController();
+    try {
+      host.replaceChildren(taught(page.tenant, user, await ask(page.tenant, user, arm, context, AbortSignal.any([asking.signal, page.signal])), context));
+    } catch (fault) {
+      if (fault.name !== 'AbortError') host.replaceChildren(page.refuse(fault));
+    }
+  };
+  show(answer.arm);
+  return h('section', { id: 'teachers' }, h('h3', {}, 'Who taught the model this?'),
+    h('div', { class: 'controls' }, field('Arm', { name: 'taught', chosen: answer.arm, onchange: (event) => show(event.target.value) }, answer.ranking.map((r) => [r.arm, r.arm]))), host);
 }
 
 /** Users near by who were shown the arm, with what they gave for it: what the graph carries to this user. */
@@ -128,7 +147,7 @@ async function now(page, user, context) {
   return h('section', { id: 'now' }, h('h2', {}, 'Now, for ', id(user)),
     h('p', { class: 'lead' }, id(answer.arm), ' would be shown, with propensity ', h('strong', {}, num(answer.propensity)),
       answer.route && answer.route !== 'policy' ? ` (${answer.route})` : '', `. The model has learned from ${count(answer.model.events)} rewards. Nothing is recorded.`),
-    why(answer), candidates(answer.ranking, answer.arm), friends(page, user, answer.arm));
+    why(answer), candidates(answer.ranking, answer.arm), known(answer.ranking[0]?.mean) ? teachers(page, user, context, answer) : null, friends(page, user, answer.arm));
 }
 
 /* --- the screen ------------------------------------------------------------------------------------------------ */

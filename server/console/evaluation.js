@@ -173,11 +173,9 @@ export async function evaluation(page) {
     return h('div', {}, title, h('p', { id: 'none' }, 'This server has no evaluations. On the command line:'),
       h('pre', { tabindex: 0, 'aria-label': 'Commands' }, h('code', {}, `laplacectl events --tenant ${tenant} > log.ndjson\nlaplacectl evaluate --format ndjson --policy logged --policy uniform --html report.html log.ndjson`)));
   const [view, isOwner] = await Promise.all([get(of(tenant), { signal }), mayManage(tenant, { signal })]);
-  const host = h('div', {});
   const wanted = page.rest[0];
-  const again = () => host.replaceChildren(page.live(async () => get(of(tenant, 'evaluations', wanted), { signal }), (job) => one(page, job, isOwner, again), (job) => (job.state === 'running' ? 1 : 0)));
-  if (wanted) again();
-  return h('div', {}, title, host,
+  const chosen = wanted ? page.renewed((live, again) => live(async () => get(of(tenant, 'evaluations', wanted), { signal }), (job) => one(page, job, isOwner, again), (job) => (job.state === 'running' ? 1 : 0))) : null;
+  return h('div', {}, title, chosen,
     isOwner ? h('details', { open: !wanted }, h('summary', {}, 'A new evaluation'), form(page, view)) : h('p', { class: 'fine' }, 'A key that may manage can begin evaluations here.'),
     page.live(async () => ({ list: await kept(page) }), ({ list }) => listed(page, list), 5));
 }

@@ -103,6 +103,8 @@ const SOON_MS = 300; /* from a line of the log to the look at it, and so between
  * @property {function(function(): Promise<any>, function(any): Node, (number|function(any): number)=, string=): Node} live what
  *   load() gives, drawn, and drawn again when it has changed: asked for again after so many seconds (0: not again; a function says it
  *   of what was given), and when the log has got a line of these types
+ * @property {function(function(function, function(): void): Node): Node} renewed a place for what begin(live, again) gives; again() makes it anew
+ *   and ends what the regions of this live were asking for
  */
 
 function region(signal, tenant) {
@@ -116,6 +118,7 @@ function region(signal, tenant) {
     };
     const isBusy = () => last !== null && place.contains(document.activeElement);
     const turn = async () => {
+      if (signal.aborted) return;
       due = Infinity;
       if (isTurning) return again(SOON_MS);
       isTurning = true;
@@ -161,6 +164,20 @@ function region(signal, tenant) {
   };
 }
 
+function renewing(signal, tenant) {
+  return function renewed(begin) {
+    const host = h('div', {});
+    let ending = new AbortController();
+    const again = () => {
+      ending.abort();
+      ending = new AbortController();
+      host.replaceChildren(begin(region(AbortSignal.any([signal, ending.signal]), tenant), again));
+    };
+    again();
+    return host;
+  };
+}
+
 /** Names for the head, which does not hold up the screen. */
 async function listTenants(tenant, screen, signal) {
   const answer = await unless([0, 401, 403, 503], null, get('/tenants', { signal }));
@@ -175,7 +192,7 @@ async function route() {
   const { signal } = leaving;
   const [kind, tenant, name, ...rest] = location.hash.replace(/^#\/?/, '').split('/').filter((p) => p !== '').map(decodeURIComponent);
   const screen = kind === 't' ? SCREENS.find(([one]) => one === (name ?? 'traffic')) : null;
-  const page = { tenant: kind === 't' ? tenant : null, rest, signal, live: region(signal, tenant), refuse: (fault) => (fault.status === 401 ? (keyForm(fault.message), '') : told(fault)) };
+  const page = { tenant: kind === 't' ? tenant : null, rest, signal, live: region(signal, tenant), renewed: renewing(signal, tenant), refuse: (fault) => (fault.status === 401 ? (keyForm(fault.message), '') : told(fault)) };
   drawHead(page.tenant, screen?.[0]);
   document.title = page.tenant ? `${page.tenant}: ${screen?.[1] ?? ''} - laplaced` : 'laplaced';
   listTenants(page.tenant, screen?.[0], signal).catch((fault) => { if (fault.name !== 'AbortError') throw fault; });

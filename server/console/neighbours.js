@@ -7,8 +7,10 @@ import { table, interval } from './table.js';
 import { layout } from './force.js';
 import { num, count, range, known } from './format.js';
 import { told } from './told.js';
+import { ask as askTaught, taught } from './taught.js';
 
 const LIMIT = 300, CELLS = 1000;
+const PAUSE_MS = 150; /* who goes from user to user asks for the last of them alone */
 /* From low to high; each differs from its neighbours in lightness, so that it can be read without colour. */
 const RAMP = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
@@ -144,9 +146,26 @@ const ends = (values) => ({ low: Math.min(...values), high: Math.max(...values) 
 function body(page, near, arms, context) {
   const ask = posterior(page, near.users.map((u) => u.id), context);
   const facts = h('div', { class: 'card', id: 'chosen' }), numbers = h('div', {}), name = h('output', { id: 'arm' }), key = h('div', {});
-  let now = null, arm = 0, asking = new AbortController();
+  const from = h('section', { id: 'teachers' });
+  let now = null, arm = 0, asking = new AbortController(), soon = 0, learning = new AbortController();
+  /* Who taught the model what it expects of this arm for this user. */
+  const trace = (u) => {
+    clearTimeout(soon);
+    learning.abort();
+    learning = new AbortController();
+    const signal = AbortSignal.any([learning.signal, page.signal]);
+    soon = setTimeout(async () => {
+      try {
+        const found = await askTaught(page.tenant, u.id, arms[arm], context, signal);
+        from.replaceChildren(h('h2', {}, 'What is known of ', id(u.id), ' and ', id(found.arm)), taught(page.tenant, u.id, found, context));
+      } catch (fault) {
+        if (fault.name !== 'AbortError') from.replaceChildren(page.refuse(fault));
+      }
+    }, PAUSE_MS);
+  };
   const tell = (i) => {
     const u = near.users[i];
+    if (now) trace(u);
     facts.replaceChildren(h('h2', {}, id(u.id)),
       h('p', {}, i === 0 ? 'Around this user. ' : `${u.hops} ${u.hops === 1 ? 'edge' : 'edges'} away. `, `Degree ${num(u.degree)}, kernel ${num(u.kernel)}.`),
       now ? h('p', {}, 'Expected of ', id(arms[arm]), ': ', h('strong', {}, num(now.mean[i])), ` ${range(now.lower[i], now.upper[i])}, sd ${num(now.sd[i])}.`) : '',
@@ -201,7 +220,7 @@ function body(page, near, arms, context) {
       : h('p', { class: 'none' }, 'The catalogue has no arms: there is nothing to expect anything of.'),
     key,
     h('div', { class: 'beside' }, h('div', {}, seen.canvas,
-      h('p', { class: 'fine' }, `${count(near.users.length)} users, ${count(near.edges.length)} edges within ${near.hops} edges of `, id(near.user), near.truncated ? ', the nearest of more' : '', '.')), facts),
+      h('p', { class: 'fine' }, `${count(near.users.length)} users, ${count(near.edges.length)} edges within ${near.hops} edges of `, id(near.user), near.truncated ? ', the nearest of more' : '', '.')), facts), from,
     h('details', {}, h('summary', {}, 'The numbers'), numbers));
 }
 

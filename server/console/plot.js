@@ -177,6 +177,15 @@ export function whisker(at, mean, low, high, kind = 'c0', zero = undefined) {
   return svg;
 }
 
+/** A bar from 0 to a value of either sign. */
+export function signed(at, value, kind = 'c0') {
+  const svg = s('svg', { class: 'cell', width: WIDE, height: HIGH, 'aria-hidden': 'true' });
+  const zero = across(at, 0), end = known(value) ? across(at, value) : zero;
+  svg.append(s('rect', { class: `fill ${kind}`, x: Math.min(zero, end), y: 4, width: Math.max(value ? 1 : 0, Math.abs(end - zero)), height: HIGH - 8 }));
+  svg.append(s('line', { class: 'zero', x1: zero, x2: zero, y1: 0, y2: HIGH }));
+  return svg;
+}
+
 /** A bar of a share of 1. */
 export function bar(share, kind = 'c0', width = 90) {
   return s('svg', { class: 'cell', width, height: HIGH, 'aria-hidden': 'true' },

@@ -91,6 +91,7 @@ static const struct ld_row select_rows[] = {
                            .more = offsetof(struct ld_select, query.n_exclude)},
     [LD_SELECT_TOP] = {.kind = LD_ROW_COUNT, IN_SELECT(top)},
     [LD_SELECT_EXPLAIN] = {.kind = LD_ROW_FLAG, IN_SELECT(is_explained)},
+    [LD_SELECT_NEIGHBOURS] = {.kind = LD_ROW_COUNT, IN_SELECT(n_neighbours)},
     [LD_SELECT_DRY_RUN] = {.kind = LD_ROW_FLAG, IN_SELECT(is_dry_run)},
     [LD_SELECT_DECISION] = {.kind = LD_ROW_TEXT, IN_SELECT(decision)},
     [LD_SELECT_ATTRIBUTES] = {.kind = LD_ROW_OWN, .own = read_attributes},
@@ -144,6 +145,7 @@ static const struct ld_row posterior_rows[] = {
     [LD_POSTERIOR_USERS] = {.kind = LD_ROW_TEXTS, IN_ASK(users), .more = offsetof(struct ld_ask, n_users)},
     [LD_POSTERIOR_ARMS] = {.kind = LD_ROW_OWN, .own = read_arms},
     [LD_POSTERIOR_CONTEXT] = {.kind = LD_ROW_VECTOR, IN_ASK(query.context), .dim = LD_DIM_CONTEXT},
+    [LD_POSTERIOR_NEIGHBOURS] = {.kind = LD_ROW_COUNT, IN_ASK(n_neighbours)},
 };
 
 int ld_decode_posterior(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_ask *out,

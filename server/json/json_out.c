@@ -42,9 +42,42 @@ static void put_model(struct ld_text *t, const struct kb_decision *d)
     ld_text_lit(t, "}}");
 }
 
+/* Each user's term, and what the others add: with `prior` they sum to the mean. */
+static void put_taught(struct ld_text *t, const struct ld_taught *taught)
+{
+    const struct kb_teachers *by = &taught->by;
+
+    ld_text_key(t, "neighbours");
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "arm", taught->arm);
+    ld_text_put_number(t, "mean", by->mean);
+    ld_text_put_number(t, "prior", by->prior);
+    ld_text_key(t, "terms");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < by->n; i++) {
+        const struct kb_teacher *one = &by->of[i];
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "user", kb_engine_user(taught->engine, one->user));
+        ld_text_put_number(t, "term", one->term);
+        ld_text_put_number(t, "rewards", one->count);
+        ld_text_put_number(t, "mean_reward", one->sum / one->count);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+    ld_text_key(t, "others");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "users", by->n_others);
+    ld_text_put_number(t, "term", by->others);
+    ld_text_lit(t, "}");
+    ld_text_put_bool(t, "tells_users_apart", by->tells_users);
+    ld_text_lit(t, "}");
+}
+
 /* The kept answer of a named decision is this very text, so a retry gets it byte by byte. The ranking begins with the
  * arm drawn, whatever its score: d->order has it first. `events` and `dictionary` say from how much the model spoke. */
-char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, size_t *n)
+char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, const struct ld_taught *taught,
+                       size_t *n)
 {
     struct ld_text t;
     ld_text_init(&t);
@@ -59,6 +92,8 @@ char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t
     for (size_t i = 0; i < d->n && i < top; i++)
         put_ranked(&t, d, d->order[i]);
     ld_text_lit(&t, "]");
+    if (taught != NULL)
+        put_taught(&t, taught);
     put_model(&t, d);
     return ld_text_take(&t, n);
 }
@@ -77,7 +112,7 @@ static void put_matrix(struct ld_text *t, const char *name, const double *x, siz
 }
 
 void ld_put_posterior(struct ld_text *t, const char *const *users, size_t n_users, const struct kb_decision *d,
-                      double *const value[4])
+                      double *const value[4], const struct ld_taught *taught)
 {
     static const char *const names[] = {"mean", "sd", "lower", "upper"};
 
@@ -88,6 +123,8 @@ void ld_put_posterior(struct ld_text *t, const char *const *users, size_t n_user
     ld_text_strings(t, d->arm, d->n);
     for (size_t i = 0; i < 4; i++)
         put_matrix(t, names[i], value[i], n_users, d->n);
+    if (taught != NULL)
+        put_taught(t, taught);
     put_model(t, d);
 }
 

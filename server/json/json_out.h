@@ -10,6 +10,7 @@
 #include "rules/confidence.h"
 #include "base/text.h"
 #include "spec/event.h"
+#include "model/teachers.h"
 #include "types/settings.h"
 #include "types/views.h"
 
@@ -25,12 +26,20 @@ char *ld_encode_graph_tail(const struct kb_event *ev, size_t *n);
 /* A configuration with every field, as PUT /tenants/{t} would take it. */
 char *ld_encode_settings(const struct ld_settings *settings, size_t *n);
 
-char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, size_t *n);
+/* Who taught the engine what it expects of an arm. */
+struct ld_taught {
+    const struct kb_engine *engine;
+    const char *arm;
+    struct kb_teachers by;
+};
+/* taught NULL: nobody asked. */
+char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, const struct ld_taught *taught,
+                       size_t *n);
 
 /* What the model thinks of users (rows) and arms: a matrix of n_users x d->n for each of mean, sd, lower and upper. */
 struct ld_text;
 void ld_put_posterior(struct ld_text *t, const char *const *users, size_t n_users, const struct kb_decision *d,
-                      double *const value[4]);
+                      double *const value[4], const struct ld_taught *taught);
 
 /* A flag (json_flags.c); *n_tagged as in struct ld_op. And one that has no value, for a reason of OpenFeature's. */
 char *ld_encode_flag(const struct kb_engine *e, const char *flag, const char *decision, const struct kb_decision *d,

@@ -109,7 +109,8 @@ const struct ld_rules ld_posterior_rules = {(const struct ld_rule[]){
     {.key = "users", .lo = 1, .hi = 1000, .is_required = true},
     {.key = "arms", .lo = 1, .hi = 1000},
     {.key = "context", .lo = 0, .hi = 4096},
-}, 3};
+    {.key = "neighbours", .lo = 1, .hi = 20},
+}, 4};
 
 const struct ld_rules ld_promote_rules = {(const struct ld_rule[]){
     {.key = "challenger", .lo = 1, .hi = 64, .is_required = true},
@@ -161,11 +162,12 @@ const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
     {.key = "exclude", .lo = 0, .hi = 1024},
     {.key = "top", .lo = 1, .hi = 16},
     {.key = "explain"},
+    {.key = "neighbours", .lo = 1, .hi = 20},
     {.key = "dry_run"},
     {.key = "decision", .lo = 1, .hi = 128},
     {.key = "attributes", .lo = 0, .hi = 32},
     {.key = "defer"},
-}, 10};
+}, 11};
 
 const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-kors", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},

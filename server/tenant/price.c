@@ -30,6 +30,11 @@ double ld_price_events(const struct ld_size *size, size_t n)
     return REQUEST + (double)n * (EVENT + update(size));
 }
 
+double ld_price_neighbours(double work)
+{
+    return work / WORK_OF_TOKEN;
+}
+
 double ld_price_lines(uint64_t n)
 {
     return REQUEST + (double)n * LINE;

@@ -8,6 +8,7 @@
  *     any request                                1
  *     /select among C candidates, or a           1 + C (m^2 + m d) / 10^6
  *     /posterior of C users times arms
+ *     `neighbours` with either of them           and w / 10^6 for w multiply-adds
  *     n rewards, or observations                 1 + n (1/10 + (3 m^2 + m d) / 10^6)
  *     n edges, users or arms                     1 + n / 100
  *     /graph/near, of up to n users              10 + n / 100; over a graph of more than 2,048 users 10 + 10 n
@@ -45,6 +46,7 @@ struct ld_size {
 
 double ld_price_decision(const struct ld_size *size, size_t n_candidates); /* 0: the whole catalogue */
 double ld_price_events(const struct ld_size *size, size_t n);
+double ld_price_neighbours(double work);        /* of so many multiply-adds, in addition */
 double ld_price_lines(uint64_t n);              /* of the log, or edges, users, arms */
 double ld_price_near(size_t n, bool is_solved); /* is_solved: each of them takes a system */
 double ld_price_fold(const struct ld_size *size);

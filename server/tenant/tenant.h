@@ -153,6 +153,8 @@ int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const 
 struct ld_text;
 int ld_tenant_ask(struct ld_tenant *t, const struct ld_ask *ask, uint32_t dims_epoch, struct ld_text *out,
                   struct ld_problem *p);
+/* Multiply-adds that naming neighbours takes besides. Waits for an apply at most. */
+double ld_tenant_neighbours_work(struct ld_tenant *t);
 
 /* Puts op on the queue; done() will be called exactly once, possibly before this returns. When the queue is full,
  * the tenant closing, or the server draining for good, done() is called at once with problem 503. */

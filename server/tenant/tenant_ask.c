@@ -23,6 +23,8 @@ static bool is_bounded(const struct ld_tenant *t, const struct ld_ask *ask, stru
                        ask->n_users, n, LD_MOST_CELLS);
         ld_problem_limit(p, "cells", (double)LD_MOST_CELLS);
     }
+    if (ask->n_neighbours > 0 && (named != 1 || ask->n_users != 1))
+        ld_problem_add(p, "/neighbours", "expected one user and one arm beside it");
     return p->status == 0;
 }
 
@@ -54,6 +56,7 @@ static enum kb_err ask_all(struct ld_tenant *t, const struct ld_ask *ask, struct
 {
     struct kb_query query = ask->query;
     struct kb_decision d = {.n = 0};
+    struct ld_taught taught = {.engine = t->engine};
     enum kb_err rc;
 
     query.is_unrouted = true;
@@ -63,9 +66,20 @@ static enum kb_err ask_all(struct ld_tenant *t, const struct ld_ask *ask, struct
         KB_TRY(kb_engine_decide(t->engine, &query, scratch, &d, msg));
         keep(&d, i, value);
     }
-    ld_put_posterior(out, ask->users, ask->n_users, &d, value);
+    if (ask->n_neighbours > 0)
+        KB_TRY(kb_teachers_find(t->engine, &query, &d, 0, (size_t)ask->n_neighbours, scratch, &taught.by));
+    taught.arm = d.arm[0];
+    ld_put_posterior(out, ask->users, ask->n_users, &d, value, ask->n_neighbours > 0 ? &taught : NULL);
 out:
     return rc;
+}
+
+double ld_tenant_neighbours_work(struct ld_tenant *t)
+{
+    pthread_rwlock_rdlock(&t->deciding);
+    const double work = kb_teachers_work(t->engine);
+    pthread_rwlock_unlock(&t->deciding);
+    return work;
 }
 
 static enum kb_err meet(struct ld_tenant *t, const char *user, struct kb_scratch *scratch)

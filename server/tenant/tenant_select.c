@@ -157,6 +157,24 @@ static enum kb_err answer_no_arm(struct ld_tenant *t, const struct ld_select *q,
     return KB_OK;
 }
 
+/* The answer's text, with who taught the model what it expects of the arm, where that was asked for and the model was.
+ */
+static enum kb_err answer(struct ld_tenant *t, const struct ld_select *q, const struct kb_query *query,
+                          const char *decision, const struct kb_decision *d, struct kb_scratch *scratch,
+                          struct ld_op *op)
+{
+    const size_t n_shown = q->is_explained ? d->n : q->top;
+    struct ld_taught taught = {.engine = t->engine, .arm = d->arm[d->chosen]};
+    const bool is_taught = q->n_neighbours > 0 && !d->is_unasked;
+    enum kb_err rc = KB_OK;
+
+    if (is_taught)
+        rc = kb_teachers_find(t->engine, query, d, d->chosen, (size_t)q->n_neighbours, scratch, &taught.by);
+    if (rc == KB_OK)
+        op->answer = ld_encode_select(decision, d, n_shown, is_taught ? &taught : NULL, &op->n_answer);
+    return rc != KB_OK || op->answer != NULL ? rc : KB_ENOMEM;
+}
+
 /* Under the read lock: decide, and put event and answer (of a dry run: the reply) into op. The answer is made before
  * the event is durable and shown after (unless durability is relaxed): the writer drops it when the commit fails. */
 static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const char *decision, struct ld_op *op,
@@ -179,7 +197,7 @@ static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const 
     if (q->flag != NULL)
         op->answer = ld_encode_flag(t->engine, q->flag, decision, &d, &op->n_tagged, &op->n_answer);
     else
-        op->answer = ld_encode_select(decision, &d, q->is_explained ? d.n : q->top, &op->n_answer);
+        KB_TRY(answer(t, q, &query, decision, &d, scratch, op));
     if (op->answer == NULL)
         return KB_ENOMEM;
     if (!q->is_dry_run)

@@ -89,7 +89,7 @@ __attribute__((noinline)) void measured_line(const char *body)
 __attribute__((noinline)) void measured_answer(const struct kb_decision *d)
 {
     size_t n;
-    char *text = ld_encode_select(DECISION, d, 1, &n);
+    char *text = ld_encode_select(DECISION, d, 1, NULL, &n);
 
     expect(text != NULL);
     free(text);

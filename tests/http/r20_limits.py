@@ -42,13 +42,14 @@ TOO_MUCH = [
     ("GET", f"/route/t?user=u?fallback={LONG}", None, None, 400, "string_bytes", 256),
     ("POST", "/tenants/t/posterior", {"users": ["u"] * 501, "arms": ["a", "b"]}, None, 400, "cells", 1000),
     ("POST", "/tenants/t/posterior", {"users": ["u"] * 1001, "arms": ["a"]}, None, 400, "users", 1000),
+    ("POST", "/tenants/t/posterior", {"users": ["u"], "arms": ["a"], "neighbours": 21}, None, 400, "neighbours", 20),
     ("GET", "/tenants/t/graph/near?user=u?hops=9", None, None, 400, "hops", 8),
     ("GET", "/tenants/t/graph/near?user=u?limit=1001", None, None, 400, "limit", 1000),
     ("GET", "/tenants/t/events?limit=100001", None, None, 400, "limit", 100000),
     ("GET", "/tenants/t/stats?window_s=31536001", None, None, 400, "window_s", 31536000),
 ]
 # Those that other files bring about: rates, queues, reload, keys.
-ELSEWHERE = {"rate", "queue", "queue_bytes", "pending", "opening", "work", "transfers", "body_memory", "keys", "arms", "streams"}
+ELSEWHERE = {"rate", "queue", "queue_bytes", "pending", "opening", "work", "transfers", "body_memory", "keys", "arms", "streams", "neighbours_work"}
 
 
 @pytest.fixture

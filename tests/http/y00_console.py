@@ -378,6 +378,64 @@ def test_a_decision_of_now_and_one_of_the_log(seeded, page):
     assert [r["arm"].split(" ")[0] for r in page.cells("candidates")] == [r["arm"] for r in story["answer"]["ranking"]]
 
 
+def assert_taught(page, told, user):
+    """The table of who taught it is the answer's, and what it shows sums up to the mean."""
+    page.wait(f"document.querySelector('#teachers strong')?.innerText === {json.dumps(num(told['mean']))} && document.querySelectorAll('#taught tbody tr').length === {len(told['terms']) + 1 + (told['others']['users'] > 0)}")
+    rows = page.cells("taught")
+    users = [{"from": "the user" if t["user"] == user else "another user", "user": t["user"], "adds": num(t["term"]), "rewards": num(t["rewards"]), "their mean": num(t["mean_reward"])}
+             for t in told["terms"]]
+    others = [{"from": f"{count(told['others']['users'])} others", "user": "–", "adds": num(told["others"]["term"]), "rewards": "–", "their mean": "–"}] if told["others"]["users"] else []
+    prior = [{"from": "knowing nothing", "user": "–", "adds": num(told["prior"]), "rewards": "–", "their mean": "–"}]
+    assert [{k: r[k] for k in ("from", "user", "adds", "rewards", "their mean")} for r in rows] == users + others + prior
+    size = sum(abs(t["term"]) for t in told["terms"]) + abs(told["others"]["term"]) + abs(told["prior"])
+    assert abs(sum(float(r["adds"]) for r in rows) - told["mean"]) <= 5e-4 * size + 1e-12  # of four digits each
+    assert page.run("document.querySelectorAll('#taught tbody td.picture rect').length") == len(rows)
+
+
+def neighbours_of(client, tenant, user, arm, **body):
+    return client.call("POST", f"/tenants/{tenant}/posterior", {"users": [user], "arms": [arm], "neighbours": 10, **body}).json["neighbours"]
+
+
+@needs_chromium
+def test_a_decision_tells_who_taught_the_model_each_arm(seeded, page):
+    show(page, seeded.server, "t", "town", "decision", "now", "p3")
+    for arm in ("tea", "rum", "milk"):
+        page.wait("document.querySelector('#teachers select')")
+        page.run(f"(() => {{ const s = document.querySelector('#teachers select'); s.value = {json.dumps(arm)}; s.dispatchEvent(new Event('change')); }})()")
+        told = neighbours_of(seeded, "town", "p3", arm)
+        assert len(told["terms"]) > 2
+        assert_taught(page, told, "p3")
+
+
+@needs_chromium
+def test_a_neighbourhood_tells_who_taught_the_model_what_it_expects_of_the_chosen_one(seeded, page):
+    show(page, seeded.server, "t", "town", "neighbours", "p3", "2")
+    page.wait("document.querySelector('#taught tbody tr')")
+    arm = page.text("#arm bdi")
+    assert_taught(page, neighbours_of(seeded, "town", "p3", arm), "p3")
+    page.run("document.querySelector('.beside canvas').focus()")
+    page.press("ArrowRight", 2)
+    chosen = page.text("#chosen h2")
+    assert chosen != "p3"
+    page.wait(f"document.querySelector('#teachers h2').innerText === {json.dumps(f'What is known of {chosen} and {arm}')}")
+    assert_taught(page, neighbours_of(seeded, "town", chosen, arm), chosen)
+
+
+@needs_chromium
+def test_a_model_that_compares_no_users_says_so(server, page):
+    client = Client(server)
+    client.put_tenant("alike", algorithm="ts", tune=False)
+    client.put_arms("alike", ["tea", "rum"])
+    for user in ("ann", "bob"):
+        client.observe(user, "tea", 1, tenant="alike")
+    show(page, server, "t", "alike", "decision", "now", "cat")
+    page.run("(() => { const s = document.querySelector('#teachers select'); s.value = 'tea'; s.dispatchEvent(new Event('change')); })()")
+    assert_taught(page, neighbours_of(client, "alike", "cat", "tea"), "cat")
+    assert "does not compare users" in page.text("#teachers")
+    page.run("(() => { const s = document.querySelector('#teachers select'); s.value = 'rum'; s.dispatchEvent(new Event('change')); })()")
+    page.wait("document.querySelector('#teachers').innerText.includes('No reward has taught')")
+
+
 @needs_chromium
 def test_a_version_from_before_the_first_line_is_known(seeded, page):
     show(page, seeded.server, "t", "town", "traffic")
@@ -534,6 +592,11 @@ def test_challengers_are_promoted_and_rolled_back_by_the_tenants_name(server, pa
     page.press("Enter")
     page.wait(f"document.querySelector('.lead').innerText.includes('Version {version + 3} ')")
     assert client.call("GET", "/tenants/race").json["configuration"]["promotion"]["reason"] == "rollback"
+    # Changes have drawn the region anew twice: one of them asks, every three seconds, and those before have ended.
+    page.run("""(() => { const own = window.fetch; window.asked = 0;
+        window.fetch = (path, options) => { if (String(path).endsWith('/race/challengers')) window.asked++; return own(path, options); }; })()""")
+    page.run("new Promise((done) => setTimeout(done, 7000))")
+    assert 1 <= page.run("window.asked") <= 3
 
 
 @needs_chromium

@@ -3,6 +3,7 @@
  * The oracles go back to definitions; the users' Gram matrix is in kbt_user_gram.c. Nothing of core/ is called but the
  * keyed random numbers. */
 #include "kbt_world.h"
+#include "posterior/influence.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -245,6 +246,29 @@ void kbt_predict(const struct kb_posterior *p, struct kb_scratch *s, const struc
                                  .features = &features};
     ck_assert_int_eq(kb_posterior_fit_scratch(p, s, 0), KB_OK);
     kb_posterior_predict(p, &cand, s, mean, sd);
+}
+
+double kbt_terms(struct kbt_world *w, const struct kbt_observation *o, double *term)
+{
+    const struct kb_posterior *p = w->posterior;
+    const double *features = o->x + w->spec.context_dim;
+    const struct kb_candidates cand = {.level = level_of(w),
+                                       .user = {.index = o->user, .node = w->node_of[o->user]},
+                                       .context = o->x,
+                                       .n = 1,
+                                       .arms = &o->arm,
+                                       .features = &features};
+    struct kb_influence in = {.weight = kbt_array(kb_posterior_n_support(p) + 1)};
+    ck_assert_int_eq(kb_posterior_fit_scratch(p, &w->scratch, 0), KB_OK);
+    kb_posterior_influence(p, &cand, &w->scratch, &in);
+    memset(term, 0, w->n_users * sizeof *term);
+    for (size_t row = 0; row < w->history.n; row++) {
+        const struct kb_point pt = kb_history_point(&w->history, w->node_of, row);
+        term[pt.user.index] += kb_posterior_row_influence(p, &in, &pt, &w->scratch) *
+                               (kb_history_sum(&w->history, row) - in.prior * kb_history_count(&w->history, row));
+    }
+    free(in.weight);
+    return in.prior;
 }
 
 size_t kbt_support(const struct kb_posterior *p, struct kbt_observation *out)

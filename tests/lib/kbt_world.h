@@ -77,6 +77,10 @@ struct kb_posterior *kbt_world_fill(struct kbt_world *w, const struct kb_atom *a
 void kbt_predict(const struct kb_posterior *p, struct kb_scratch *s, const struct kbt_world *w,
                  const struct kbt_observation *o, double *mean, double *sd);
 
+/* term[u], n_users of them: what the rows of the history add to the posterior's mean at o, by users. Returns the prior
+ * mean. */
+double kbt_terms(struct kbt_world *w, const struct kbt_observation *o, double *term);
+
 /* --- oracles: kernel values from their definitions, then plain elimination ------------------------------ */
 
 double kbt_world_kernel(const struct kbt_world *w, const struct kbt_observation *a, const struct kbt_observation *b);

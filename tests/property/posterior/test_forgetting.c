@@ -156,6 +156,17 @@ static void dense_dictionary(const struct forgetful *f, const struct kbt_observa
     free(k_zz), free(phi), free(target), free(column), free(by_gram), free(by_phi);
 }
 
+/* The rows by the weights that are left of them add up to the mean, but for points of which KB_LEAST_COUNT is kept. */
+static void expect_terms(struct forgetful *f, const struct kbt_observation *query, double mean)
+{
+    double term[N_USERS], sum = kbt_terms(&f->w, query, term), size = fabs(sum);
+    for (size_t u = 0; u < N_USERS; u++) {
+        sum += term[u];
+        size += fabs(term[u]);
+    }
+    ck_assert_msg(fabs(sum - mean) <= 1e-9 * (1 + size), "terms sum to %.15g, mean %.15g", sum, mean);
+}
+
 static void expect_dense(struct forgetful *f, const struct kb_posterior *p, double tol)
 {
     struct kbt_observation atoms[2 * N_EVENTS * (KB_N_PARTS - 1)];
@@ -171,6 +182,8 @@ static void expect_dense(struct forgetful *f, const struct kb_posterior *p, doub
         ck_assert_msg(kbt_close(got_mean, mean, tol), "mean %.15g, expected %.15g", got_mean, mean);
         ck_assert_msg(kbt_close(got_sd * got_sd, variance, tol), "variance %.15g, expected %.15g", got_sd * got_sd,
                       variance);
+        if (p == f->w.posterior)
+            expect_terms(f, &query, got_mean);
     }
 }
 

@@ -60,7 +60,7 @@ START_TEST(select_answers_rank_the_chosen_first)
 {
     for (size_t top = 1; top <= 4; top++) {
         size_t n;
-        json_t *v = parsed(ld_encode_select("d-1", &decision, top, &n), &n);
+        json_t *v = parsed(ld_encode_select("d-1", &decision, top, NULL, &n), &n);
         const json_t *ranking = json_object_get(v, "ranking");
         ck_assert_str_eq(text_at(v, "decision"), "d-1");
         ck_assert_str_eq(text_at(v, "arm"), "b\"");
@@ -87,7 +87,7 @@ START_TEST(an_answer_that_is_not_finite_is_none)
     struct kb_decision d = decision;
     size_t n;
     d.mean = bad;
-    ck_assert_ptr_null(ld_encode_select("d", &d, 1, &n));
+    ck_assert_ptr_null(ld_encode_select("d", &d, 1, NULL, &n));
 }
 END_TEST
 

@@ -138,6 +138,28 @@ START_TEST(what_a_solve_leaves_over_is_rounding)
 END_TEST
 
 /* x of all magnitudes that leave S - x x^T definite, from every place within a tile and behind it. */
+START_TEST(a_transposed_solve_is_that_of_the_square)
+{
+    for (size_t o = 0; o < N_ORDERS; o++) {
+        const size_t n = orders[o];
+        set_up(n, 40 + o);
+        kb_tiled_pack(&f, &c);
+        double *x = kbt_array(n + 1), *y = kbt_array(n + 1);
+        kbt_random_normal(n, 7, x);
+        memcpy(y, x, n * sizeof *x);
+        x[n] = 3; /* stays: nothing behind the vector is touched */
+        kb_tiled_solve_t(&f, x);
+        kb_chol_solve_lt(&c, y);
+        for (size_t i = 0; i < n; i++)
+            ck_assert(kbt_close(x[i], y[i], 1e-11));
+        ck_assert_double_eq(x[n], 3);
+        free(x);
+        free(y);
+        close_all();
+    }
+}
+END_TEST
+
 START_TEST(a_downdate_is_the_factor_of_the_changed_matrix)
 {
     for (size_t o = 1; o < N_ORDERS; o++)
@@ -240,7 +262,8 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("tiled", what_is_packed_is_unpacked, rows_that_are_appended_stand_where_packing_puts_them,
-                   what_a_solve_leaves_over_is_rounding, a_downdate_is_the_factor_of_the_changed_matrix,
+                   what_a_solve_leaves_over_is_rounding, a_transposed_solve_is_that_of_the_square,
+                   a_downdate_is_the_factor_of_the_changed_matrix,
                    a_downdate_beyond_definiteness_is_refused_and_changes_nothing,
                    four_and_eight_lanes_have_the_same_bits, a_file_gives_the_factor_back_or_is_refused);
 }

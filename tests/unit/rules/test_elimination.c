@@ -274,7 +274,7 @@ START_TEST(the_last_level_exploits)
     struct kbt_log log;
     struct kb_scratch *s = NULL;
     double mean[N_ARMS], sd[N_ARMS], share[N_ARMS];
-    uint32_t arms[N_ARMS] = {0, 1, 2, 3, 4};
+    uint32_t arms[N_ARMS] = {0, 1, 2, 3, 4}, asked[N_ARMS];
     const double *const vectors[N_ARMS] = {features[0], features[1], features[2], features[3], features[4]};
     open_log(&log, &spec, 7);
     for (size_t level = 1; level <= KB_MAX_LEVEL; level++)
@@ -284,13 +284,15 @@ START_TEST(the_last_level_exploits)
     const struct kb_candidates cand = {
         .user = {0, KB_ID_NONE}, .context = contexts[0], .n = N_ARMS, .arms = arms, .features = vectors};
     struct kb_elimination how = {.beta = 1e-5, .scale = 1, .round = 1e14, .may_explore = true};
-    ck_assert_uint_eq(kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd, share), 0);
+    ck_assert_uint_eq(kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd, asked, share), 0);
     ck_assert_double_eq(share[3], 1);
     how.beta = 4e-5; /* the unseen arms are wider than 2^-15 = 3.05e-5, and out by then; arm 3 is not */
-    ck_assert_uint_eq(kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd, share), 16);
+    ck_assert_uint_eq(kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd, asked, share), 16);
     ck_assert_double_eq(share[3], 1);
+    for (size_t i = 0; i < N_ARMS; i++)
+        ck_assert(i == 3 ? asked[i] == 16 : asked[i] >= 1 && asked[i] < 16);
     how.may_explore = false;
-    ck_assert_uint_eq(kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd, share), 0);
+    ck_assert_uint_eq(kb_eliminate(kb_engine_posterior(log.live), &how, &cand, s, mean, sd, asked, share), 0);
     kb_engine_scratch_free(s);
     kbt_log_close(&log);
 }

@@ -42,10 +42,10 @@ class AsyncClient:
 
     async def select(self, user: str, *, candidates: Optional[Sequence[Candidate]] = None, context: Optional[Context] = None,
                      attributes: Optional[Attributes] = None, exclude: Optional[Sequence[str]] = None, top: Optional[int] = None,
-                     explain: Optional[bool] = None, dry_run: Optional[bool] = None, defer: Optional[bool] = None, decision: Optional[str] = None,
+                     explain: Optional[bool] = None, neighbours: Optional[int] = None, dry_run: Optional[bool] = None, defer: Optional[bool] = None, decision: Optional[str] = None,
                      tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Decision:
         return await self._run(self._client.select, user, candidates=candidates, context=context, attributes=attributes, exclude=exclude, top=top,
-                               explain=explain, dry_run=dry_run, defer=defer, decision=decision, tenant=tenant, timeout_s=timeout_s)
+                               explain=explain, neighbours=neighbours, dry_run=dry_run, defer=defer, decision=decision, tenant=tenant, timeout_s=timeout_s)
 
     async def reward(self, decision: str, reward: float, *, arm: Optional[str] = None, metric: Optional[str] = None,
                      event: Optional[str] = None, at: Optional[str] = None,

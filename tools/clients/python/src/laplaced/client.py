@@ -90,10 +90,10 @@ class Client:
     # ---- decisions
 
     def select(self, user: str, *, candidates: Optional[Sequence[Candidate]] = None, context: Optional[Context] = None, attributes: Optional[Attributes] = None,
-               exclude: Optional[Sequence[str]] = None, top: Optional[int] = None, explain: Optional[bool] = None, dry_run: Optional[bool] = None,
+               exclude: Optional[Sequence[str]] = None, top: Optional[int] = None, explain: Optional[bool] = None, neighbours: Optional[int] = None, dry_run: Optional[bool] = None,
                defer: Optional[bool] = None, decision: Optional[str] = None, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Decision:
         """Which arm this user gets now. `decision` is the decision's id, made here when it is left out."""
-        body = given(user=user, candidates=candidates, context=context, attributes=attributes, exclude=exclude, top=top, explain=explain, dry_run=dry_run, defer=defer,
+        body = given(user=user, candidates=candidates, context=context, attributes=attributes, exclude=exclude, top=top, explain=explain, neighbours=neighbours, dry_run=dry_run, defer=defer,
                      decision=decision or new_id())
         return cast(Decision, self.call("POST", "/select", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
