@@ -158,7 +158,8 @@ class Converter:
         if key == "security":  # roles are scopes in 3.1 alone
             return [{name: [] for name in requirement} for requirement in node]
         if isinstance(node, dict):
-            return {k: self.part(v, k) for k, v in node.items() if not str(k).startswith("x-") and k not in ("example", "examples")}
+            named = key == "headers"  # the names of headers may begin like that
+            return {k: self.part(v, k) for k, v in node.items() if named or (not str(k).startswith("x-") and k not in ("example", "examples"))}
         return [self.part(v) for v in node] if isinstance(node, list) else node
 
 

@@ -7,6 +7,11 @@
 bool api_select(struct ld_call *c, struct ld_reply *out);
 bool api_flag(struct ld_call *c, struct ld_reply *out);
 bool api_track(struct ld_call *c, struct ld_reply *out);
+bool api_rank(struct ld_call *c, struct ld_reply *out);
+bool api_rank_reward(struct ld_call *c, struct ld_reply *out);
+bool api_rank_activate(struct ld_call *c, struct ld_reply *out);
+bool api_service_get(struct ld_call *c, struct ld_reply *out);
+bool api_service_put(struct ld_call *c, struct ld_reply *out);
 bool api_flags(struct ld_call *c, struct ld_reply *out);
 bool api_route(struct ld_call *c, struct ld_reply *out);
 bool api_tenant_list(struct ld_call *c, struct ld_reply *out);

@@ -81,8 +81,10 @@ static void op_done(struct ld_op *op)
  * hold of the tenant. */
 void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op)
 {
-    op->done = op_done;
-    op->arg = c->request;
+    if (op->done == NULL) {
+        op->done = op_done;
+        op->arg = c->request;
+    }
     if (c->caller.key[0] != '\0') {
         strcpy(op->by, c->caller.key);
         if (op->event.type == KB_EV_GRAPH || op->event.type == KB_EV_ARMS)
@@ -282,11 +284,14 @@ bool ld_access_wants_keys(struct ld_server *s)
 
 #define OWN_KEY_BYTES 600
 
-/* OFREP's clients may send the key in a header of its own. */
+/* Clients of other protocols may send the key in a header of its own. */
 static const char *key_of(const struct ld_call *c, char own[OWN_KEY_BYTES])
 {
-    const char *header = ld_request_header(c->request, "Authorization");
-    const char *key = header == NULL && ld_flag_is_path(c->request) ? ld_request_header(c->request, "X-API-Key") : NULL;
+    const char *header = ld_request_header(c->request, "Authorization"), *key = NULL;
+    if (header == NULL && ld_flag_is_path(c->request))
+        key = ld_request_header(c->request, "X-API-Key");
+    else if (header == NULL && ld_rank_is_path(c->request))
+        key = ld_request_header(c->request, "Ocp-Apim-Subscription-Key");
     if (key == NULL || strlen(key) + sizeof "Bearer " > OWN_KEY_BYTES)
         return header;
     return strcat(strcpy(own, "Bearer "), key);

@@ -66,6 +66,11 @@ bool ld_flag_door(struct ld_call *c);
 bool ld_flag_is_path(const struct ld_request *r);
 /* The answer has an entity tag: in c->etag. Before the reply. */
 void ld_flag_tag(struct ld_call *c);
+/* A status that clients of other protocols know for one of ours: 400, 401, 403, 404, 429 or 500. */
+int ld_door_status(int status);
+/* rank_door.c. The same of /personalizer/, which answers nothing by itself. */
+void ld_rank_door(struct ld_call *c);
+bool ld_rank_is_path(const struct ld_request *r);
 /* A list of origins as an option has it: 0, or -1 with why. */
 int ld_origins_check(const char *list, struct ld_message *why);
 
@@ -82,8 +87,8 @@ int ld_call_parse(const struct ld_call *c, struct ld_doc **doc, struct ld_proble
 /* A new op of the type, with the body that the route takes as its doc; NULL with *p. */
 struct ld_op *ld_call_op(const struct ld_call *c, enum ld_op_type type, struct ld_problem *p);
 
-/* Queues the op; its outcome becomes the reply. Takes the op, and passes the call on. t is the call's tenant, or one
- * that was made for it. */
+/* Queues the op; its outcome becomes the reply, or goes to its own done() where it has one. Takes the op, and passes
+ * the call on. t is the call's tenant, or one that was made for it. */
 void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op);
 
 /* Takes the tokens (price.h) from the tenant's bucket (limit.h), before any of the work is done. False: they are not

@@ -182,6 +182,7 @@ static size_t admit(void *arg, struct ld_request *r)
     c->request = r;
     c->route = i >= 0 ? &ld_routes[i] : NULL;
     ld_problem_init(&p);
+    ld_rank_door(c);
     if (ld_flag_door(c))
         return 0;
     if (!check_head(c, &p)) {

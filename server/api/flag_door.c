@@ -18,7 +18,7 @@
 
 /* --- refusals ----------------------------------------------------------------------------------------------- */
 
-static int status_of(int status)
+int ld_door_status(int status)
 {
     static const int taken[] = {400, 401, 403, 404, 429};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
@@ -34,7 +34,7 @@ static char *tell(const struct ld_request *r, const struct ld_problem *p, const 
     const char *key = strncmp(path, FLAGS, strlen(FLAGS)) == 0 ? path + strlen(FLAGS) : NULL;
     const char *code = "GENERAL";
     char details[1088];
-    *status = status_of(p->status);
+    *status = ld_door_status(p->status);
     if (p->status == 404 && key != NULL)
         code = "FLAG_NOT_FOUND";
     else if (p->status == 400 && c->flag_code != NULL)

@@ -15,22 +15,36 @@ const struct ld_query *ld_route_query(const struct ld_route *route, const char *
     return NULL;
 }
 
-/* Whether path fits the pattern, in which {t}, {p} and {f} take one non-empty segment, and {u}, {k} or {d} at its end
- * all that is left, slashes included: a user's id may have them. An escaped slash is part of its segment
- * (ld_request_path keeps it so). *rest, unless NULL, is set to what is left. */
-static bool fits(const char *pattern, const char *path, const char **rest)
+/* What of the path stands for the hole at `pattern`, in bytes: a version that is served, all that is left, or one
+ * segment. 0: nothing that may. */
+static size_t fill_of(const char *pattern, const char *path)
+{
+    static const char *const versions[] = {"v1.0", "v1.1-preview.1", "v1.1-preview.2", "v1.1-preview.3"};
+    const size_t segment = strcspn(path, "/");
+    if (pattern[1] != 'v')
+        return strchr("ukde", pattern[1]) != NULL ? strlen(path) : segment;
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
+        if (strlen(versions[i]) == segment && strncmp(path, versions[i], segment) == 0)
+            return segment;
+    return 0;
+}
+
+/* Whether path fits the pattern, in which {t}, {p}, {f}, {v} and {i} take one non-empty segment, and {u}, {k}, {d} or
+ * {e} at its end all that is left, slashes included: a user's id may have them. An escaped slash is part of its segment
+ * (ld_request_path keeps it so). *rest, unless NULL, is set to where an id begins, *n_rest to its bytes. */
+static bool fits(const char *pattern, const char *path, const char **rest, size_t *n_rest)
 {
     while (*pattern != '\0') {
-        if (*pattern == '{' && (pattern[1] == 't' || pattern[1] == 'p' || pattern[1] == 'f')) {
-            size_t segment = strcspn(path, "/");
-            if (segment == 0)
+        if (*pattern == '{') {
+            const size_t n = fill_of(pattern, path);
+            if (n == 0)
                 return false;
-            path += segment;
-            pattern += strlen("{t}");
-        } else if (*pattern == '{') {
-            if (rest != NULL)
+            if (rest != NULL && strchr("tpfv", pattern[1]) == NULL) {
                 *rest = path;
-            return *path != '\0';
+                *n_rest = n;
+            }
+            path += n;
+            pattern += strlen("{t}");
         } else if (*pattern++ != *path++) {
             return false;
         }
@@ -42,9 +56,9 @@ static bool fits(const char *pattern, const char *path, const char **rest)
 void ld_route_rest(const struct ld_route *route, const char *path, char out[LD_PATH_REST_BYTES])
 {
     const char *rest = "";
-    size_t n = 0;
-    (void)fits(route->path, path, &rest);
-    while (*rest != '\0' && n < LD_PATH_REST_BYTES - 1) {
+    size_t n = 0, n_rest = 0;
+    (void)fits(route->path, path, &rest, &n_rest);
+    for (const char *end = rest + n_rest; rest < end && n < LD_PATH_REST_BYTES - 1;) {
         const bool is_slash = strncmp(rest, "%2F", 3) == 0, is_percent = strncmp(rest, "%25", 3) == 0;
         out[n++] = is_slash ? '/' : *rest;
         rest += is_slash || is_percent ? 3 : 1;
@@ -56,10 +70,12 @@ void ld_route_rest(const struct ld_route *route, const char *path, char out[LD_P
 bool ld_route_hides(const struct ld_route *route, const char *path)
 {
     const char *escape = strchr(path, '%'), *rest = NULL;
+    size_t n_rest = 0;
     if (escape == NULL)
         return false;
-    if (route != NULL && (strstr(route->path, "{u}") != NULL || strstr(route->path, "{d}") != NULL))
-        (void)fits(route->path, path, &rest);
+    if (route != NULL && (strstr(route->path, "{u}") != NULL || strstr(route->path, "{d}") != NULL ||
+                          strstr(route->path, "{i}") != NULL))
+        (void)fits(route->path, path, &rest, &n_rest);
     return rest == NULL || escape < rest;
 }
 
@@ -84,7 +100,7 @@ int ld_route_find(const char *method, const char *path, char allow[LD_ALLOW_BYTE
     bool is_any = strcmp(path, "*") == 0;
     allow[0] = '\0';
     for (size_t i = 0; i < ld_n_routes; i++) {
-        if (!is_any && !fits(ld_routes[i].path, path, NULL))
+        if (!is_any && !fits(ld_routes[i].path, path, NULL, NULL))
             continue;
         if (!is_any && strcmp(ld_routes[i].method, wanted) == 0)
             return (int)i;

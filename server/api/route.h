@@ -45,8 +45,9 @@ enum ld_route_tenant {
 
 struct ld_route {
     const char *method;
-    const char *path; /* {t}, {p}, {f} stand for one segment: the tenant's name, a problem's, a file's; {u}, {k}, {d},
-                         at the end, for the rest: the id of a user, a key, a decision, an evaluation */
+    const char *path; /* {t}, {p}, {f}, {i} stand for one segment: the tenant's name, a problem's, a file's, an event's
+                         id; {v} for a version of another protocol; {u}, {k}, {d}, {e}, at the end, for the rest: the id
+                         of a user, a key, a decision, an evaluation */
     enum ld_body body;
     enum ld_role role; /* that the caller's key must have */
     enum ld_place place;

@@ -27,7 +27,7 @@ static size_t depth_of(const struct ld_value *v)
     return ld_is(v, LD_V_ARRAY) || ld_is(v, LD_V_OBJECT) ? deepest + 1 : 0;
 }
 
-static void put(struct ld_text *t, const struct ld_value *v)
+void ld_text_value(struct ld_text *t, const struct ld_value *v)
 {
     switch (v->kind) {
     case LD_V_NULL:
@@ -47,7 +47,7 @@ static void put(struct ld_text *t, const struct ld_value *v)
         ld_text_lit(t, "[");
         for (size_t i = 0; i < v->n; i++) {
             ld_text_item(t);
-            put(t, ld_item_of(v, i));
+            ld_text_value(t, ld_item_of(v, i));
         }
         ld_text_lit(t, "]");
         break;
@@ -57,7 +57,7 @@ static void put(struct ld_text *t, const struct ld_value *v)
             ld_text_item(t);
             ld_text_string(t, v->as.member[i].key);
             ld_text_lit(t, ":");
-            put(t, &v->as.member[i].value);
+            ld_text_value(t, &v->as.member[i].value);
         }
         ld_text_lit(t, "}");
         break;
@@ -88,7 +88,7 @@ const char *ld_in_flag_value(struct ld_in *in, const struct ld_value *v)
         return NULL;
     }
     ld_text_init(&t);
-    put(&t, v);
+    ld_text_value(&t, v);
     if (!t.is_failed && t.n > KB_MAX_VALUE_BYTES) {
         ld_in_fault(in, NULL, "expected at most %u bytes, written without blanks; this has %zu", KB_MAX_VALUE_BYTES,
                     t.n);

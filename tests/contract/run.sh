@@ -1,6 +1,6 @@
 #!/bin/sh
 # Holds openapi.yaml to what others make of it: linters, and a client generated from it that runs against a server. And
-# /ofrep/ to the OpenFeature providers that others use, unmodified (flags/). And openapi-3.0.yaml to generators that read nothing newer
+# /ofrep/ to the OpenFeature providers that others use, and /personalizer/ to both clients of that service, unmodified (flags/, personalizer/). And openapi-3.0.yaml to generators that read nothing newer
 # (generators/), and the client of tools/clients/typescript to a live server. The last line is "N passed, N failed".
 #
 #   sh tests/contract/run.sh OUT [--when-reachable]      OUT: a build folder such as build/release
@@ -138,7 +138,7 @@ if [ "${2:-}" = --when-reachable ] && ! (command -v npm && npm ping --fetch-time
     echo "NOT TESTED: openapi.yaml's linters, the generated client and the OpenFeature providers. There is no npm, or its registry is out of reach."
     exit 0
 fi
-{ install "$HERE" "$WORK" && install "$HERE/flags" "$WORK/flags" && install "$HERE/generators" "$WORK/generators"; } || { echo "FAIL the tools of tests/contract, its flags/ and its generators/ could not be installed"; echo "0 passed, 1 failed"; exit 1; }
+{ install "$HERE" "$WORK" && install "$HERE/flags" "$WORK/flags" && install "$HERE/personalizer" "$WORK/personalizer" && install "$HERE/generators" "$WORK/generators"; } || { echo "FAIL the tools of tests/contract, its flags/, its personalizer/ and its generators/ could not be installed"; echo "0 passed, 1 failed"; exit 1; }
 check "openapi.yaml has no faults under redocly" lint_redocly
 check "openapi.yaml has no faults under spectral" lint_spectral
 check "a generated client and that of docs/API.md compile under tsc" compile_client
@@ -160,6 +160,8 @@ if start_server; then
     check "the client of docs/API.md runs" node "$WORK/out/documented.js"
     cp "$HERE/flags/flags.test.js" "$WORK/flags/"
     run_tests "$WORK/flags" flags.test.js
+    cp "$HERE/personalizer/personalizer.test.js" "$WORK/personalizer/"
+    run_tests "$WORK/personalizer" personalizer.test.js
     run_tests "$WORK/generators/out" client30.test.js
     LAPLACED_BIN=$OUT/laplaced
     export LAPLACED_BIN

@@ -10,7 +10,7 @@ from contract import CONTRACT, NDJSON, Answer, Contract
 GETS = sorted(name for name, (verb, _, _) in CONTRACT.operations.items() if verb == "get")
 PATHS = sorted(CONTRACT.doc["paths"])
 HOLES = {"{tenant}": "default", "{user}": "nobody", "{key}": "0123456789abcdef", "{problem}": "no-tenant", "{decision}": "d1", "{file}": "main.js",
-         "{evaluation}": "june"}
+         "{evaluation}": "june", "{version}": "v1.0", "{event}": "e1"}
 
 
 def path_of(name):

@@ -112,8 +112,10 @@ def test_every_operation_on_a_tenant_that_is_not_there_says_so(api, operation):
               "observe": {"user": "u", "arm": "a", "reward": 1}}
     path = concrete(keyring.template_of(operation).replace("{tenant}", "nobody"))
     answer = api.call(verb.upper(), path, bodies.get(operation, {"no such field": 1}) if "requestBody" in op else None,
-                      tenant="nobody" if operation in bodies else None, expect=(400, 404, 415))
-    if answer.status == 404 and operation in CONTRACT.flags:
+                      tenant="nobody" if operation in keyring.BY_HEADER else None, expect=(400, 404, 415))
+    if answer.status == 404 and "error" in answer.json:
+        assert answer.json["error"]["code"] == "ResourceNotFound"
+    elif answer.status == 404 and operation in CONTRACT.flags:
         assert answer.json["errorCode"] == "FLAG_NOT_FOUND"
     elif answer.status == 404:
         assert answer.json["type"] == ("/problems/no-key" if operation == "revokeTenantKey" else "/problems/no-tenant")

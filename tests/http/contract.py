@@ -28,8 +28,8 @@ Answer = collections.namedtuple("Answer", "status_code headers content")
 
 
 def pattern_of(template):
-    """A user's id and what follows a key may have slashes, and end the path; a tenant's name has none."""
-    holes = re.sub(r"\{(user|key)\}$", ".+", template)
+    """A user's id and what follows a key may have slashes, and end the path; a tenant's name has none. A version is one of another protocol's."""
+    holes = re.sub(r"\{(user|key)\}$", ".+", template).replace("{version}", "v1[.](?:0|1-preview[.][123])")
     return re.compile("^" + re.sub(r"\{[a-z]+\}", "[^/]+", holes) + "$")
 
 
@@ -55,12 +55,12 @@ class Contract:
         self.headers_seen = set()  # (operation, header)
         self._validators = {}
         self.operations = {}
-        self.flags = set()  # operations whose refusals have OFREP's form
+        self.flags = set()  # operations whose refusals have the form of another protocol: OFREP's, or Azure Personalizer's
         for template, item in self.doc["paths"].items():
             for method in METHODS:
                 if method in item:
                     self.operations[item[method]["operationId"]] = (method, pattern_of(template), item[method])
-                    if template.startswith("/ofrep/"):
+                    if template.startswith(("/ofrep/", "/personalizer/")):
                         self.flags.add(item[method]["operationId"])
 
     def note(self, folder, files, n_failed):
@@ -233,6 +233,8 @@ class Contract:
 
     def detail(self, body):
         """What a refusal says to people, in whichever form."""
+        if "error" in body:
+            return body["error"]["message"]
         return body["detail"] if "detail" in body else body["errorDetails"].rsplit(" (urn:laplaced:request:", 1)[0]
 
     def documented_statuses(self):

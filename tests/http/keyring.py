@@ -98,7 +98,7 @@ class Keyring:
     def request(self, name, kind, tenant=None, named=()):
         """The operation, as harmless as it can be made, at the path of `tenant`, with the tenants `named` in headers."""
         verb, _, operation = CONTRACT.operations[name]
-        path = re.sub(r"\{(user|key|problem|decision|evaluation)\}", "nobody", template_of(name).replace("{tenant}", tenant or ""))
+        path = re.sub(r"\{(user|key|problem|decision|evaluation|event)\}", "nobody", template_of(name).replace("{tenant}", tenant or "").replace("{version}", "v1.0"))
         body = b'{"no such field": 1}' if "requestBody" in operation else None
         return self.ask(verb.upper(), path, self.headers(kind) + [("Laplaced-Tenant", t) for t in named], body)
 

@@ -16,6 +16,7 @@ BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "
           "putArms": {"arms": ["a"]}, "patchArms": {"arms": ["b"]}, "compact": {"keep_events": 1000000},
           "evaluateFlag": {"context": {"targetingKey": "u"}}, "evaluateFlags": {"context": {"targetingKey": "u"}},
           "trackEvents": {"events": [{"name": "e", "attributes": {"flag": "t-trackEvents", "decision": "none"}}]},
+          "rankActions": {"actions": [{"id": "a"}]}, "rewardEvent": {"value": 1}, "putService": {},
           "askPosterior": {"users": ["u"], "arms": ["a"]},
           "promote": {"challenger": "none"}, "beginEvaluation": {"policies": ["logged"]}, "rollback": {},
           "replay": [{"type": "replay", "configuration": {"algorithm": "ts"}, "log": "own"}]}
@@ -30,7 +31,7 @@ def metric(client, name):
 
 
 def send(client, name, tenant, **more):
-    path = re.sub(r"\{(user|evaluation)\}", "nobody", template_of(name).replace("{tenant}", tenant))
+    path = re.sub(r"\{(user|evaluation|event)\}", "nobody", template_of(name).replace("{tenant}", tenant).replace("{version}", "v1.0"))
     path += QUERIES.get(name, "")
     return client.call(CONTRACT.operations[name][0].upper(), path, BODIES.get(name), kind=NDJSON if name == "replay" else None, tenant=tenant, **more)
 
@@ -38,7 +39,7 @@ def send(client, name, tenant, **more):
 def over(client, name, tenant, most=200):
     """Asks until it is told to wait; how often it was not."""
     for i in range(most):
-        answer = send(client, name, tenant, expect=(200, 201, 202, 204, 404, 409, 410, 429))
+        answer = send(client, name, tenant, expect=(200, 201, 202, 204, 400, 404, 409, 410, 429))
         if answer.status == 429:
             return answer, i
     raise AssertionError(f"{name} is never limited")

@@ -110,6 +110,9 @@ def test_an_example_is_answered_as_documented(boot, name, example, kind, body):
     play.set_up(body)
     answer = play.send(name, kind, body["value"] if kind else None)
     wanted = answer_examples(CONTRACT.operations[name][2]).get(example)
+    if answer.status == 204:
+        assert wanted is None and answer.text == ""
+        return
     assert wanted is not None, f"no example {example} of its answer, which was {answer.status} {answer.text}"
     status, told_kind, expected = wanted
     assert str(answer.status) == status

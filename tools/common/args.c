@@ -205,10 +205,16 @@ static int take_option(const struct lc_command *cmd, const struct lc_opt *opts, 
     return set_value(o, text) ? LC_GO : bad_value(cmd, o, text);
 }
 
-/* "-" is standard input and "--" ends the options, so both are no option. */
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n';
+}
+
+/* "-" is standard input and "--" ends the options, so both are no option; nor is what has a blank before any "=", such
+ * as the command line of another program. */
 static bool is_option(const char *arg)
 {
-    return arg[0] == '-' && arg[1] == '-' && arg[2] != '\0';
+    return arg[0] == '-' && arg[1] == '-' && arg[2] != '\0' && !is_blank(arg[strcspn(arg, "= \t\n")]);
 }
 
 /* -h is the one short form, and "-5" must stay a word (a reward). */

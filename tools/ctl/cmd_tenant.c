@@ -1,4 +1,4 @@
-/* laplacectl tenant: list, put, patch, stop, start, get, delete, compact, challengers, promote, rollback.
+/* laplacectl tenant: list, put, patch, stop, start, get, delete, compact, challengers, promote, rollback, from-vw.
  *
  * A configuration is built from a JSON file, or from nothing, and then from --set path=value options in their order;
  * the server fills what is left out from the preset and answers with the whole. A PUT replaces the whole configuration;
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/http_client.h"
+#include "ctl/from_vw.h"
 
 /* set: in the order of the command line; a later one wins */
 struct tenant_options {
@@ -174,6 +175,21 @@ static void print_row(const struct json_t *t)
                lc_json_real(t, "version"), lc_json_real(t, "events"), lc_json_real(t, "decisions"));
 }
 
+/* No server is asked: the configuration goes to the output, for `put NAME -`, what is said of it to the other one. */
+static int from_vw(const char *flags)
+{
+    struct lc_text out = {0}, remarks = {0};
+    const int status = lc_from_vw(flags, &out, &remarks);
+    if (status == 0) {
+        fputs(out.data, stdout);
+        if (remarks.n > 0)
+            fputs(remarks.data, stderr);
+    }
+    lc_text_close(&out);
+    lc_text_close(&remarks);
+    return status;
+}
+
 /* Options are taken with every verb and used by those that they name. */
 static int run_tenant(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
@@ -187,6 +203,8 @@ static int run_tenant(const struct lc_command *self, struct lc_session *s, int a
     int rc = lc_args_parse(self, s, opts, 3, argc, argv, &w, 1, 3);
     if (rc != LC_GO)
         return rc;
+    if (strcmp(w.word[0], "from-vw") == 0 && w.n == 2)
+        return from_vw(w.word[1]);
     if (strcmp(w.word[0], "list") == 0 && w.n == 1) {
         char header[96];
         snprintf(header, sizeof header, "%-24s %-18s %12s %12s %12s", "tenant", "algorithm", "version", "events",
@@ -207,8 +225,9 @@ const struct lc_command lc_cmd_tenant = {
                 " patch NAME [JSON|FILE] [--set PATH=VALUE]... [--version N] | stop NAME | start NAME |"
                 " get [NAME] | delete NAME |"
                 " compact NAME KEEP | challengers [NAME] | promote NAME CHALLENGER [--version N] |"
-                " rollback NAME [--version N]",
-    .about = "configurations: list, put, patch, get, delete, stop, start; compact; challengers, promote, rollback",
+                " rollback NAME [--version N] | from-vw FLAGS",
+    .about =
+        "configurations: list, put, patch, get, delete, stop, start; compact; challengers, promote, rollback; from-vw",
     .text =
         "FILE holds the JSON configuration (\"-\": standard input). --set reads its value as JSON where it is\n"
         "JSON, else as a string. What put leaves out comes from the preset.\n\n"
@@ -219,6 +238,8 @@ const struct lc_command lc_cmd_tenant = {
         "compact replaces all events but the last KEEP by a summary; the model stays.\n\n"
         "challengers shows what other configurations would have earned; promote puts one in force, rollback takes\n"
         "that back.\n\n"
+        "from-vw prints the configuration that does what Vowpal Wabbit does with FLAGS; it asks no server.\n\n"
+        "  laplacectl tenant from-vw \"--cb_explore_adf --epsilon 0.1 -q UA\" | laplacectl tenant put shop -\n"
         "  laplacectl tenant stop shop\n"
         "  laplacectl tenant patch shop '{\"reward_window_s\": 600}' --version 7\n"
         "  laplacectl tenant promote shop linear --version 7\n"

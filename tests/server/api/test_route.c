@@ -23,11 +23,14 @@ START_TEST(every_row_finds_itself)
 {
     for (size_t i = 0; i < ld_n_routes; i++) {
         char path[128] = "";
-        const char *hole = strstr(ld_routes[i].path, "{t}");
+        const char *hole = strstr(ld_routes[i].path, "{t}"), *version = strstr(ld_routes[i].path, "{v}");
+        if (hole == NULL)
+            hole = version;
         if (hole == NULL)
             strcpy(path, ld_routes[i].path);
         else
-            snprintf(path, sizeof path, "%.*sa-tenant%s", (int)(hole - ld_routes[i].path), ld_routes[i].path, hole + 3);
+            snprintf(path, sizeof path, "%.*s%s%s", (int)(hole - ld_routes[i].path), ld_routes[i].path,
+                     hole == version ? "v1.0" : "a-tenant", hole + 3);
         ck_assert_int_eq(ld_route_find(ld_routes[i].method, path, allow), (int)i);
     }
     ck_assert_uint_lt(ld_n_routes, LD_MAX_ROUTES); /* metrics keep the last row for the rest */
@@ -141,10 +144,10 @@ static const char *section(const char *text, const char *head)
 /* The role that openapi.yaml tells of the row; "public" without one; NULL when the contract has no such operation. */
 static const char *role_in_contract(const struct ld_route *route)
 {
-    enum { N_NAMES = 7 };
-    static const char *const names[N_NAMES][2] = {{"{t}", "{tenant}"},    {"{u}", "{user}"},     {"{k}", "{key}"},
-                                                  {"{p}", "{problem}"},   {"{d}", "{decision}"}, {"{f}", "{file}"},
-                                                  {"{e}", "{evaluation}"}};
+    enum { N_NAMES = 9 };
+    static const char *const names[N_NAMES][2] = {{"{t}", "{tenant}"},     {"{u}", "{user}"},     {"{k}", "{key}"},
+                                                  {"{p}", "{problem}"},    {"{d}", "{decision}"}, {"{f}", "{file}"},
+                                                  {"{e}", "{evaluation}"}, {"{v}", "{version}"},  {"{i}", "{event}"}};
     static char role[32];
     char head[256] = "\n  ", method[16] = "\n    ";
     for (const char *p = route->path; *p != '\0'; p += *p == '{' ? 3 : 1) {
@@ -227,6 +230,30 @@ START_TEST(the_rest_of_a_path_is_the_last_name_in_it)
 }
 END_TEST
 
+START_TEST(an_id_may_be_a_segment_in_the_middle)
+{
+    char rest[LD_PATH_REST_BYTES];
+    static const struct {
+        const char *path, *rest;
+    } cases[] = {{"/personalizer/v1.0/events/e/reward", "e"},
+                 {"/personalizer/v1.1-preview.3/events/reward/reward", "reward"},
+                 {"/personalizer/v1.0/events/a%2Fb%25/reward", "a/b%"}};
+    static const char *const none[] = {
+        "/personalizer/v1.0/events//reward",   "/personalizer/v1.0/events/a/b/reward",
+        "/personalizer/v1.0/events/a/reward/", "/personalizer/v1.00/events/a/reward",
+        "/personalizer//events/a/reward",      "/personalizer/v1.1-preview.4/events/a/reward"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int row = ld_route_find("POST", cases[i].path, allow);
+        ck_assert_msg(row >= 0, "%s", cases[i].path);
+        ld_route_rest(&ld_routes[row], cases[i].path, rest);
+        ck_assert_str_eq(rest, cases[i].rest);
+        ck_assert(!ld_route_hides(&ld_routes[row], cases[i].path));
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        ck_assert_msg(found("POST", none[i]) == NULL, "%s", none[i]);
+}
+END_TEST
+
 START_TEST(a_rest_that_is_too_long_stays_longer_than_any_id)
 {
     char path[1024] = "/tenants/a/users/", rest[LD_PATH_REST_BYTES];
@@ -257,6 +284,7 @@ int main(void)
                    overlong_tenant_stays_too_long_to_be_valid, unknown_paths_have_no_methods,
                    other_methods_are_told_what_is_allowed, head_finds_get,
                    only_probes_the_contract_and_pages_are_public, every_row_states_one_role_and_the_contract_the_same,
-                   the_rest_of_a_path_is_the_last_name_in_it, parameters_of_queries_belong_to_routes,
-                   a_rest_that_is_too_long_stays_longer_than_any_id, only_a_users_id_may_have_what_is_escaped);
+                   the_rest_of_a_path_is_the_last_name_in_it, an_id_may_be_a_segment_in_the_middle,
+                   parameters_of_queries_belong_to_routes, a_rest_that_is_too_long_stays_longer_than_any_id,
+                   only_a_users_id_may_have_what_is_escaped);
 }

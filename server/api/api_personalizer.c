@@ -1,0 +1,329 @@
+/* Azure Personalizer's Rank, Reward and Activate, for code that called that service (docs/PERSONALIZER.md).
+ *
+ * Rank is a decision as of /select: its body is written anew as one, and its answer again in Rank's form, so that an
+ * event that is ranked twice has the same answer. Reward and Activate are the operations of /reward and /activate. What
+ * their callers do not expect as a failure (a reward that is late, of an event that nobody knows, a second one) is 204
+ * there; `Laplaced-Reward` says what came of it. */
+#include "api/api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/secret.h"
+#include "json/json_personalizer.h"
+#include "tenant/price.h"
+#include "types/views.h"
+
+/* Ids of decisions are shorter than those of events may be. */
+#define MOST_DECISION_BYTES 128u
+#define DECISION_BYTES (MOST_DECISION_BYTES + 1)
+
+/* The id itself; of one that is longer the name of its hash, which is the same for every call. */
+static void decision_of(const char *event, char out[DECISION_BYTES])
+{
+    unsigned char hash[LD_KEY_HASH_BYTES];
+    if (strlen(event) <= MOST_DECISION_BYTES) {
+        strcpy(out, event);
+        return;
+    }
+    ld_secret_hash(event, hash);
+    int n = snprintf(out, DECISION_BYTES, "event-");
+    for (size_t i = 0; i < sizeof hash; i++)
+        n += snprintf(out + n, DECISION_BYTES - (size_t)n, "%02x", hash[i]);
+}
+
+/* --- Rank ---------------------------------------------------------------------------------------------------- */
+
+/* In the memory of its op. */
+struct ranking {
+    struct ld_request *request;
+    struct ld_rank rank;
+    bool has_features;
+};
+
+static const struct ld_header ignored = {"Laplaced-Ignored", "contextFeatures, actions.features"};
+
+/* In the connection's thread. */
+static void reply_rank(void *arg)
+{
+    struct ld_op *op = arg;
+    const struct ranking *k = op->arg;
+    struct ld_reply reply = {.status = 201, .headers = &ignored, .n_headers = k->has_features ? 0 : 1};
+    if (op->problem->status == 0)
+        reply.text = ld_encode_ranking(&k->rank, op->reply, op->n_reply, &reply.n);
+    if (op->problem->status != 0)
+        ld_reply_problem(k->request, op->problem);
+    else if (reply.text == NULL)
+        ld_reply_status(k->request, 503, "out of memory");
+    else
+        ld_reply(k->request, &reply);
+    ld_op_free(op);
+}
+
+static void rank_done(struct ld_op *op)
+{
+    ld_request_reply_by(((const struct ranking *)op->arg)->request, reply_rank, op);
+}
+
+/* An op with /select's body as its document. NULL with *p, or without memory. */
+static struct ld_op *new_decision(struct ld_call *c, const struct ld_doc *doc, const struct ranking *k,
+                                  struct ld_problem *p)
+{
+    char decision[DECISION_BYTES];
+    struct ld_op *op = ld_op_new(LD_OP_EVENT);
+    size_t n;
+    if (k->rank.event != NULL)
+        decision_of(k->rank.event, decision);
+    char *text = ld_encode_rank_select(doc, &k->rank, k->rank.event != NULL ? decision : NULL, k->has_features, &n);
+    if (op == NULL || text == NULL)
+        ld_problem_set(p, 503, "out of memory");
+    else if (ld_doc_parse(&op->doc, text, n, false, p) == 0)
+        ld_doc_bound(op->doc, c->server->limits.magnitude);
+    free(text);
+    if (p->status == 0) {
+        ld_request_body(c->request, &op->bytes);
+        return op;
+    }
+    ld_op_free(op);
+    return NULL;
+}
+
+/* Of the body, whose memory goes. */
+static bool keep(struct ld_op *op, struct ranking *k)
+{
+    struct ranking *kept = ld_doc_alloc(op->doc, 1, sizeof *kept);
+    if (kept == NULL)
+        return false;
+    *kept = *k;
+    for (size_t i = 0; i <= k->rank.n; i++) {
+        const char *from = i < k->rank.n ? k->rank.action[i].id : k->rank.event;
+        char *to = from != NULL ? ld_doc_alloc(op->doc, strlen(from) + 1, 1) : NULL;
+        if (from != NULL && to == NULL)
+            return false;
+        if (to != NULL)
+            strcpy(to, from);
+        *(i < k->rank.n ? &kept->rank.action[i].id : &kept->rank.event) = to;
+    }
+    op->done = rank_done;
+    op->arg = kept;
+    return true;
+}
+
+/* The op that is to be recorded; NULL with *p, or where the call has been passed on: *is_beside. */
+static struct ld_op *rank(struct ld_call *c, bool *is_beside, struct ld_problem *p)
+{
+    uint32_t context_dim, arm_dim;
+    struct ranking k = {.request = c->request};
+    struct ld_select select = {.decision = NULL};
+    struct ld_doc *doc = NULL;
+    struct ld_op *op = NULL;
+    (void)ld_tenant_dims(c->tenant, NULL, &context_dim, &arm_dim);
+    k.has_features = context_dim > 0 || arm_dim > 0;
+    if (ld_call_parse(c, &doc, p) == 0 && ld_decode_rank(doc, &k.rank, p) == 0)
+        op = new_decision(c, doc, &k, p);
+    const int rc = op != NULL ? ld_call_decide(c, op, &select, p) : -1;
+    *is_beside = rc > 0;
+    const bool is_kept = rc == 0 && keep(op, &k);
+    if (rc == 0 && !is_kept)
+        ld_problem_set(p, 503, "out of memory");
+    ld_doc_free(doc);
+    if (is_kept)
+        return op;
+    ld_op_free(op);
+    return NULL;
+}
+
+/* POST /personalizer/{v}/rank. */
+bool api_rank(struct ld_call *c, struct ld_reply *out)
+{
+    bool is_beside;
+    struct ld_op *op = rank(c, &is_beside, out->problem);
+    if (op != NULL)
+        ld_call_submit(c, c->tenant, op);
+    else if (is_beside)
+        ld_call_beside(c);
+    return op == NULL && !is_beside;
+}
+
+/* --- Reward, Activate ------------------------------------------------------------------------------------------ */
+
+/* The decision of the event in the path, in the op's memory. NULL with *p. */
+static const char *decision_in(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
+{
+    char event[LD_PATH_REST_BYTES];
+    char *decision =
+        op->doc != NULL || (op->doc = ld_doc_new()) != NULL ? ld_doc_alloc(op->doc, DECISION_BYTES, 1) : NULL;
+    ld_call_rest(c, event);
+    if (decision == NULL)
+        ld_problem_set(p, 503, "out of memory");
+    else if (strlen(event) > LD_EVENT_BYTES)
+        ld_problem_set(p, 400, "an event's id has at most %u bytes", LD_EVENT_BYTES);
+    else
+        decision_of(event, decision);
+    return p->status == 0 ? decision : NULL;
+}
+
+/* What the header says of it: NULL of what is a failure there, too. */
+static const char *word_of(const struct ld_op *op)
+{
+    const struct ld_reward_result *result = op->results;
+    if (op->problem->status == 0)
+        return result != NULL && result->status == LD_DUPLICATE ? "duplicate" : "learned";
+    switch (op->problem->status) {
+    case 404:
+        return "unknown";
+    case 409:
+        return "ignored";
+    case 410:
+        return "late";
+    default:
+        return NULL;
+    }
+}
+
+/* In the connection's thread. */
+static void reply_reward(void *arg)
+{
+    struct ld_op *op = arg;
+    const char *word = word_of(op);
+    const struct ld_header header = {"Laplaced-Reward", word};
+    if (word == NULL)
+        ld_reply_problem(op->arg, op->problem);
+    else
+        ld_reply(op->arg, &(struct ld_reply){.status = 204, .headers = &header, .n_headers = 1});
+    ld_op_free(op);
+}
+
+static void reward_done(struct ld_op *op)
+{
+    ld_request_reply_by(op->arg, reply_reward, op);
+}
+
+/* An event that is not known is a fault of the request; one whose window has passed is none. */
+static void reply_activation(void *arg)
+{
+    struct ld_op *op = arg;
+    const int status = op->problem->status;
+    if (status == 404)
+        ld_reply_status(op->arg, 400, "there is no such event to activate");
+    else if (status != 0 && status != 410)
+        ld_reply_problem(op->arg, op->problem);
+    else
+        ld_reply(op->arg, &(struct ld_reply){.status = 204});
+    ld_op_free(op);
+}
+
+static void activation_done(struct ld_op *op)
+{
+    ld_request_reply_by(op->arg, reply_activation, op);
+}
+
+static bool pay(struct ld_call *c, size_t n_rewards, struct ld_problem *p)
+{
+    struct ld_size size;
+    ld_tenant_size(c->tenant, &size);
+    return ld_charge(c, ld_price_events(&size, n_rewards), p);
+}
+
+static bool submit(struct ld_call *c, struct ld_op *op, void (*done)(struct ld_op *op))
+{
+    op->done = done;
+    op->arg = c->request;
+    ld_call_submit(c, c->tenant, op);
+    return false;
+}
+
+/* POST /personalizer/{v}/events/{i}/reward. */
+bool api_rank_reward(struct ld_call *c, struct ld_reply *out)
+{
+    struct ld_problem *p = out->problem;
+    struct ld_op *op = ld_call_op(c, LD_OP_REWARDS, p);
+    double value = 0;
+    const char *decision = op != NULL && ld_decode_rank_reward(op->doc, &value, p) == 0 ? decision_in(c, op, p) : NULL;
+    if (decision != NULL && (op->rewards = ld_doc_alloc(op->doc, 1, sizeof *op->rewards)) == NULL)
+        ld_problem_set(p, 503, "out of memory");
+    if (p->status == 0 && pay(c, 1, p)) {
+        op->rewards[0] = (struct ld_reward){.decision = decision, .reward = value};
+        op->n = 1;
+        return submit(c, op, reward_done);
+    }
+    ld_op_free(op);
+    return true;
+}
+
+/* POST /personalizer/{v}/events/{i}/activate. */
+bool api_rank_activate(struct ld_call *c, struct ld_reply *out)
+{
+    struct ld_problem *p = out->problem;
+    struct ld_op *op = ld_op_new(LD_OP_ACTIVATE);
+    if (op == NULL)
+        ld_problem_set(p, 503, "out of memory");
+    const char *decision = op != NULL ? decision_in(c, op, p) : NULL;
+    if (decision != NULL && pay(c, 0, p)) {
+        op->event.type = KB_EV_ACTIVATED;
+        op->event.as.activated.decision = decision;
+        return submit(c, op, activation_done);
+    }
+    ld_op_free(op);
+    return true;
+}
+
+/* --- the service configuration ----------------------------------------------------------------------------------- */
+
+/* In the connection's thread: of what the tenant is now. */
+static void reply_service(void *arg)
+{
+    static const struct ld_header no_effect = {"Laplaced-Ignored", "modelExportFrequency, modelRetrainDays"};
+    struct ld_op *op = arg;
+    struct ld_reply reply = {.status = 200, .headers = &no_effect, .n_headers = 1};
+    if (op->problem->status == 0)
+        reply.text = ld_encode_service(op->reply, op->n_reply, &reply.n);
+    if (op->problem->status != 0)
+        ld_reply_problem(op->arg, op->problem);
+    else if (reply.text == NULL)
+        ld_reply_status(op->arg, 503, "out of memory");
+    else
+        ld_reply(op->arg, &reply);
+    ld_op_free(op);
+}
+
+static void service_done(struct ld_op *op)
+{
+    ld_request_reply_by(op->arg, reply_service, op);
+}
+
+/* PUT /personalizer/{v}/configurations/service: a patch of the tenant's configuration. */
+bool api_service_put(struct ld_call *c, struct ld_reply *out)
+{
+    struct ld_problem *p = out->problem;
+    struct ld_doc *doc = NULL;
+    struct ld_op *op = ld_op_new(LD_OP_PATCH);
+    char *patch = NULL;
+    size_t n = 0;
+    if (op != NULL && ld_call_parse(c, &doc, p) == 0)
+        patch = ld_decode_service(doc, &n, p);
+    if (patch == NULL)
+        ld_problem_set(p, 503, "out of memory"); /* unless a fault was told */
+    else if (ld_doc_parse(&op->doc, patch, n, false, p) == 0)
+        ld_doc_bound(op->doc, c->server->limits.magnitude);
+    free(patch);
+    ld_doc_free(doc);
+    if (p->status == 0 && fill_patch(c, op, p))
+        return submit(c, op, service_done);
+    ld_op_free(op);
+    return true;
+}
+
+/* GET of it. */
+bool api_service_get(struct ld_call *c, struct ld_reply *out)
+{
+    struct ld_reply shown = {.problem = out->problem};
+    if (!api_tenant_get(c, &shown) || shown.text == NULL)
+        return true;
+    out->text = ld_encode_service(shown.text, shown.n, &out->n);
+    free(shown.text);
+    if (out->text == NULL)
+        ld_problem_set(out->problem, 503, "out of memory");
+    return true;
+}

@@ -1,0 +1,42 @@
+/* Bodies of Azure Personalizer's REST interface, and its answers (docs/PERSONALIZER.md). */
+#ifndef LD_JSON_PERSONALIZER_H
+#define LD_JSON_PERSONALIZER_H
+
+#include "base/problem.h"
+#include "json/json_in.h"
+
+#define LD_MOST_ACTIONS 50u
+#define LD_EVENT_BYTES 256u /* of an event's id */
+
+/* A call of Rank, as far as its answer needs it; in the memory of the document that it was decoded from. */
+struct ld_rank {
+    const char *event; /* the caller's id, NULL: none */
+    size_t n;
+    struct ld_rank_action {
+        const char *id;
+        bool is_excluded;
+    } action[LD_MOST_ACTIONS];
+};
+
+/* A body of Rank as that of /select, malloc'd: decided under `decision`, unless it is NULL. Features are left out where
+ * the tenant reads none. NULL with *p, whose pointers are those of Rank's body. */
+int ld_decode_rank(struct ld_doc *doc, struct ld_rank *out, struct ld_problem *p);
+char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank, const char *decision,
+                            bool has_features, size_t *n);
+
+/* What /select's answer says of that decision, in Rank's form. NULL: no memory. */
+char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n);
+
+/* {"value"} in [-1, 1]. */
+int ld_decode_rank_reward(struct ld_doc *doc, double *value, struct ld_problem *p);
+
+/* A service configuration as a patch of a tenant's, malloc'd; NULL with *p, or without memory. And from what a tenant
+ * shows of itself (ld_encode_tenant). */
+char *ld_decode_service(struct ld_doc *doc, size_t *n, struct ld_problem *p);
+char *ld_encode_service(const char *tenant, size_t n_tenant, size_t *n);
+
+/* {"error": ...}: a refusal, with the faults of the body as its details. Pointers into /select's body become those of
+ * Rank's. */
+char *ld_encode_rank_refusal(const struct ld_problem *p, const char *code, const char *instance, size_t *n);
+
+#endif

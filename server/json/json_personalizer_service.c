@@ -1,0 +1,216 @@
+/* The service configuration of Azure Personalizer, to and from the configuration of a tenant.
+ *
+ *   rewardWaitTime          reward_window_s        an ISO 8601 duration, 5 s to 2 days
+ *   defaultReward           default_reward         -1 to 1
+ *   rewardAggregation       aggregation            earliest is first, sum is sum
+ *   explorationPercentage   rule.epsilon           0 to 1
+ *   logRetentionDays        retention.age_s        -1: for ever
+ *
+ * What else that configuration has is either of no effect here, and taken, or would promise what is not done: that is
+ * refused. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json/json_personalizer.h"
+#include "json/json_util.h"
+
+#define DAY_S 86400.0
+#define MOST_WAIT_S (2 * DAY_S)
+#define LEAST_WAIT_S 5.0
+#define MOST_DIGITS 9u
+
+/* --- durations ------------------------------------------------------------------------------------------ */
+
+/* One number with its unit at *at, which moves behind them: seconds, or -1 where it is none of the units. */
+static double read_part(const char **at, const char *units, const double *seconds)
+{
+    const size_t n = strspn(*at, "0123456789.");
+    const char *unit = n > 0 && (*at)[n] != '\0' ? strchr(units, (*at)[n]) : NULL;
+    char *end;
+    if (unit == NULL || n > MOST_DIGITS)
+        return -1;
+    const double number = strtod(*at, &end);
+    if (end != *at + n)
+        return -1;
+    *at = end + 1;
+    return number * seconds[unit - units];
+}
+
+/* "P1DT2H30M": days, and behind T hours, minutes and seconds. -1 for what is no such duration. */
+static double duration_of(const char *text)
+{
+    static const double day[] = {DAY_S}, time[] = {3600, 60, 1};
+    double sum = 0;
+    bool is_time = false;
+    if (text == NULL || *text != 'P' || text[1] == '\0')
+        return -1;
+    for (const char *at = text + 1; *at != '\0';) {
+        if (*at == 'T' && !is_time && at[1] != '\0') {
+            is_time = true;
+            at++;
+        }
+        const double part = is_time ? read_part(&at, "HMS", time) : read_part(&at, "D", day);
+        if (part < 0)
+            return -1;
+        sum += part;
+    }
+    return sum;
+}
+
+static void put_duration(struct ld_text *t, const char *name, double seconds)
+{
+    ld_text_key(t, name);
+    ld_text_lit(t, "\"PT");
+    ld_text_number(t, seconds);
+    ld_text_lit(t, "S\"");
+}
+
+/* --- to a tenant's ---------------------------------------------------------------------------------------- */
+
+/* The member if it is there and not null: a fault unless it is of that kind. */
+static const struct ld_value *member(struct ld_in *in, const struct ld_value *body, const char *key,
+                                     enum ld_value_kind kind, const char *expected)
+{
+    const struct ld_value *v = ld_member_of(body, key);
+    if (v == NULL || ld_is(v, LD_V_NULL))
+        return NULL;
+    if (ld_is(v, kind))
+        return v;
+    ld_in_fault(in, key, "%s", expected);
+    return NULL;
+}
+
+static void read_wait(struct ld_in *in, const struct ld_value *body, struct ld_text *t)
+{
+    static const char expected[] = "expected an ISO 8601 duration from PT5S to P2D";
+    const struct ld_value *v = member(in, body, "rewardWaitTime", LD_V_STRING, expected);
+    const double seconds = duration_of(ld_string_of(v));
+    if (v == NULL)
+        return;
+    if (seconds < LEAST_WAIT_S || seconds > MOST_WAIT_S)
+        ld_in_fault(in, "rewardWaitTime", "%s", expected);
+    else
+        ld_text_put_number(t, "reward_window_s", seconds);
+}
+
+/* A number that stands under another name in a tenant's configuration, in an object if `object` is not NULL. */
+static void read_number(struct ld_in *in, const struct ld_value *body, const char *key, double lo, struct ld_text *t,
+                        const char *object, const char *name)
+{
+    const char *expected = lo < 0 ? "expected a number from -1 to 1" : "expected a number from 0 to 1";
+    const struct ld_value *v = member(in, body, key, LD_V_NUMBER, expected);
+    if (v == NULL)
+        return;
+    if (ld_number_of(v) < lo || ld_number_of(v) > 1) {
+        ld_in_fault(in, key, "%s", expected);
+        return;
+    }
+    if (object != NULL) {
+        ld_text_key(t, object);
+        ld_text_lit(t, "{");
+    }
+    ld_text_put_number(t, name, ld_number_of(v));
+    if (object != NULL)
+        ld_text_lit(t, "}");
+}
+
+static void read_aggregation(struct ld_in *in, const struct ld_value *body, struct ld_text *t)
+{
+    static const char expected[] = "expected \"earliest\" or \"sum\"";
+    const struct ld_value *v = member(in, body, "rewardAggregation", LD_V_STRING, expected);
+    if (v == NULL)
+        return;
+    if (strcmp(ld_string_of(v), "earliest") == 0)
+        ld_text_put_string(t, "aggregation", "first");
+    else if (strcmp(ld_string_of(v), "sum") == 0)
+        ld_text_put_string(t, "aggregation", "sum");
+    else
+        ld_in_fault(in, "rewardAggregation", "%s", expected);
+}
+
+static void read_retention(struct ld_in *in, const struct ld_value *body, struct ld_text *t)
+{
+    static const char expected[] = "expected -1, or a whole number of days from 1 to 36500";
+    const struct ld_value *v = member(in, body, "logRetentionDays", LD_V_NUMBER, expected);
+    const double days = ld_number_of(v);
+    if (v == NULL)
+        return;
+    if (days != floor(days) || days > 36500 || (days < 1 && days != -1)) {
+        ld_in_fault(in, "logRetentionDays", "%s", expected);
+        return;
+    }
+    ld_text_key(t, "retention");
+    ld_text_lit(t, days < 0 ? "{\"age_s\":null}" : "{");
+    if (days > 0) {
+        ld_text_put_number(t, "age_s", days * DAY_S);
+        ld_text_lit(t, "}");
+    }
+}
+
+/* What would promise something that is not done here. */
+static void refuse_promises(struct ld_in *in, const struct ld_value *body)
+{
+    const struct ld_value *mode = member(in, body, "learningMode", LD_V_STRING, "expected \"Online\"");
+    if (mode != NULL && strcmp(ld_string_of(mode), "Online") != 0)
+        ld_in_fault(in, "learningMode", "expected \"Online\": no other mode is offered");
+    if (ld_is(ld_member_of(body, "logMirrorEnabled"), LD_V_TRUE))
+        ld_in_fault(in, "logMirrorEnabled", "expected false: GET /tenants/{tenant}/export has the log");
+    if (ld_is(ld_member_of(body, "isAutoOptimizationEnabled"), LD_V_TRUE))
+        ld_in_fault(in, "isAutoOptimizationEnabled", "expected false: challengers with a guardrail are set by PATCH");
+}
+
+char *ld_decode_service(struct ld_doc *doc, size_t *n, struct ld_problem *p)
+{
+    const struct ld_value *body = &doc->root;
+    struct ld_in in;
+    struct ld_text t;
+    ld_in_init(&in, doc, p);
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    if (!ld_is(body, LD_V_OBJECT))
+        ld_in_fault(&in, NULL, "expected an object");
+    read_wait(&in, body, &t);
+    read_number(&in, body, "defaultReward", -1, &t, NULL, "default_reward");
+    read_aggregation(&in, body, &t);
+    read_number(&in, body, "explorationPercentage", 0, &t, "rule", "epsilon");
+    read_retention(&in, body, &t);
+    refuse_promises(&in, body);
+    ld_text_lit(&t, "}");
+    if (ld_in_done(&in) == 0)
+        return ld_text_take(&t, n);
+    ld_text_close(&t);
+    return NULL;
+}
+
+/* --- and from it -------------------------------------------------------------------------------------------- */
+
+/* Members of no effect have the values that say so. */
+char *ld_encode_service(const char *tenant, size_t n_tenant, size_t *n)
+{
+    struct ld_doc *doc = NULL;
+    struct ld_problem p;
+    struct ld_text t;
+    ld_problem_init(&p);
+    if (ld_doc_parse(&doc, tenant, n_tenant, false, &p) != 0)
+        return NULL;
+    const struct ld_value *now = ld_member_of(&doc->root, "configuration"),
+                          *age = ld_member_of(ld_member_of(now, "retention"), "age_s");
+    const char *aggregation = ld_string_of(ld_member_of(now, "aggregation"));
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    put_duration(&t, "rewardWaitTime", ld_number_of(ld_member_of(now, "reward_window_s")));
+    ld_text_put_number(&t, "defaultReward", ld_number_of(ld_member_of(now, "default_reward")));
+    ld_text_put_string(&t, "rewardAggregation",
+                       aggregation != NULL && strcmp(aggregation, "first") != 0 ? aggregation : "earliest");
+    ld_text_put_number(&t, "explorationPercentage", ld_number_of(ld_member_of(ld_member_of(now, "rule"), "epsilon")));
+    ld_text_put_string(&t, "modelExportFrequency", "PT1S");
+    ld_text_put_number(&t, "logRetentionDays", ld_is(age, LD_V_NUMBER) ? ceil(ld_number_of(age) / DAY_S) : -1);
+    ld_text_put_bool(&t, "logMirrorEnabled", false);
+    ld_text_put_string(&t, "learningMode", "Online");
+    ld_text_put_bool(&t, "isAutoOptimizationEnabled", false);
+    ld_text_lit(&t, "}");
+    char *text = ld_text_take(&t, n);
+    ld_doc_free(doc);
+    return text;
+}

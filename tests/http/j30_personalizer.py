@@ -1,0 +1,299 @@
+"""Azure Personalizer's Rank, Reward, Activate and service configuration, for code that called that service (docs/PERSONALIZER.md). tests/contract runs
+both of its clients from npm, unmodified."""
+import math
+import random
+import time
+import urllib.parse
+
+import pytest
+
+from harness import Client, Server
+
+ACTIONS = [{"id": name} for name in "abcde"]
+
+
+def path(rest, version="v1.0"):
+    return f"/personalizer/{version}/{rest}"
+
+
+def rank(api, tenant, expect=201, headers=None, version="v1.0", **body):
+    return api.call("POST", path("rank", version), {"actions": ACTIONS, **body}, tenant=tenant, headers=headers, expect=expect)
+
+
+def event(api, tenant, name, what, body=None, expect=204):
+    return api.call("POST", path(f"events/{urllib.parse.quote(name, safe='')}/{what}"), body, tenant=tenant, expect=expect)
+
+
+def service(api, tenant, body=None, expect=200):
+    return api.call("PUT" if body is not None else "GET", path("configurations/service"), body, tenant=tenant, expect=expect)
+
+
+def patch(api, name, **fields):
+    api.call("PATCH", f"/tenants/{name}", fields)
+
+
+def wait_expired(api, name, decision):
+    end = time.monotonic() + 30
+    while not any(e["type"] == "expired" and e["decision"] == decision for e in api.events(name)):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def targets(answer):
+    return [d["target"] for d in answer.json["error"]["details"]]
+
+
+def word(answer):
+    return answer.headers["Laplaced-Reward"]
+
+
+# --- Rank ------------------------------------------------------------------------------------------------------------
+
+def test_probabilities_are_those_of_the_log_and_of_the_draws(api, name):
+    """Whose means differ: an epsilon-greedy rule over five actions, whose frequencies agree with what is told."""
+    api.put_tenant(name, algorithm="ucb", tune=False, rule={"type": "ucb", "epsilon": 0.25})
+    for arm in "abcde":
+        for _ in range(4):
+            api.observe("-", arm, 1 if arm == "c" else 0, tenant=name)
+    n, shown = 400, dict.fromkeys("abcde", 0)
+    for i in range(n):
+        told = rank(api, name, eventId=f"e{i}").json
+        probability = {a["id"]: a["probability"] for a in told["ranking"]}
+        assert list(probability.values()) == sorted(probability.values(), reverse=True) and math.isclose(sum(probability.values()), 1)
+        assert probability == pytest.approx({a: 0.25 / 5 + 0.75 * (a == "c") for a in "abcde"})
+        shown[told["rewardActionId"]] += 1
+    lines = {e["decision"]: e for e in api.events(name) if e["type"] == "decided"}
+    assert all(lines[f"e{i}"]["user"] == "-" for i in range(n))
+    assert abs(shown["c"] / n - 0.8) < 5 * math.sqrt(0.16 / n)
+
+
+def test_what_is_excluded_keeps_its_place(api, name):
+    api.put_tenant(name, algorithm="random")
+    draw = random.Random(7)
+    for _ in range(30):
+        out = draw.sample("abcde", draw.randint(0, 4))
+        told = rank(api, name, excludedActions=out).json
+        for i, action in enumerate(told["ranking"]):
+            assert (action["probability"] == 0) == ("abcde"[i] in out)
+            assert action["probability"] == 0 or math.isclose(action["probability"], 1 / (5 - len(out)))
+        assert [a["id"] for a in told["ranking"]] == list("abcde") and told["rewardActionId"] not in out
+
+
+@pytest.mark.parametrize("version", ["v1.0", "v1.1-preview.1", "v1.1-preview.2", "v1.1-preview.3"])
+def test_every_version_is_served(api, name, version):
+    api.put_tenant(name, algorithm="random")
+    assert rank(api, name, version=version, eventId="e").json["eventId"] == "e"
+
+
+@pytest.mark.parametrize("version", ["v1.1-preview.4", "v2.0", "v1.00", "v1", "", "default"])
+def test_no_other_version_is(api, name, version):
+    api.put_tenant(name, algorithm="random")
+    rank(api, name, version=version, expect=404)
+
+
+def test_where_the_tenant_has_no_dimensions_features_are_said_to_be_ignored(api, name):
+    api.put_tenant(name, algorithm="random")
+    assert rank(api, name, contextFeatures=[{"a": 1}]).headers["Laplaced-Ignored"] == "contextFeatures, actions.features"
+
+
+def test_a_tenant_that_wants_vectors_refuses_names_by_their_place(api, name):
+    api.put_tenant(name, algorithm="ts", context_dim=3, arm_dim=2)
+    told = rank(api, name, contextFeatures=[{"a": 1}], expect=400).json["error"]
+    assert told["code"] == "InvalidRankRequest" and "/contextFeatures" in [d["target"] for d in told["details"]]
+    assert "/actions/0/features" in [d["target"] for d in told["details"]]
+    assert [e for e in api.events(name) if e["type"] == "decided"] == []
+
+
+@pytest.mark.parametrize("body, target", [
+    ({"actions": []}, "/actions"), ({"actions": None}, "/actions"), ({"actions": {"a": 1}}, "/actions"),
+    ({"actions": [{"id": str(i)} for i in range(51)]}, "/actions"), ({"actions": [{}]}, "/actions/0/id"), ({"actions": ["a"]}, "/actions/0"),
+    ({"actions": [{"id": ""}]}, "/actions/0/id"), ({"actions": [{"id": "x" * 257}]}, "/actions/0/id"), ({"actions": [{"id": "a"}, {"id": "a"}]}, "/actions/1"),
+    ({"actions": [{"id": "a", "features": {}}]}, "/actions/0/features"), ({"actions": [{"id": "a", "features": [1]}]}, "/actions/0/features/0"),
+    ({"contextFeatures": {"a": 1}}, "/contextFeatures"), ({"contextFeatures": ["a"]}, "/contextFeatures/0"),
+    ({"contextFeatures": [{f"f{i}": 1 for i in range(1001)}]}, "/contextFeatures"),
+    ({"excludedActions": "a"}, "/excludedActions"), ({"excludedActions": [1.5]}, "/excludedActions/0"), ({"excludedActions": list("abcde")}, "/excludedActions"),
+    ({"eventId": "x" * 257}, "/eventId"), ({"eventId": 1.5}, "/eventId"), ({"eventId": {}}, "/eventId"), ({"deferActivation": 1}, "/deferActivation")])
+def test_a_faulty_body_is_refused_by_field_and_changes_nothing(api, name, body, target):
+    api.put_tenant(name, algorithm="random")
+    before = api.events(name)
+    answer = rank(api, name, expect=400, **body)
+    assert target in targets(answer) and answer.headers["x-ms-error-code"] == answer.json["error"]["code"] == "InvalidRankRequest"
+    assert api.events(name) == before
+
+
+@pytest.mark.parametrize("raw, kind", [(b"{", "application/json"), (b"[]", "application/json"), (b"", "application/json"), (b"{}", "text/plain")])
+def test_what_is_no_such_body_is_refused(api, name, raw, kind):
+    api.put_tenant(name, algorithm="random")
+    answer = api.call("POST", path("rank"), raw=raw, kind=kind, tenant=name, expect=400)
+    assert answer.json["error"]["code"] == "InvalidRankRequest"
+
+
+def test_null_is_nothing(api, name):
+    api.put_tenant(name, algorithm="random")
+    told = rank(api, name, contextFeatures=None, excludedActions=None, eventId=None, deferActivation=None,
+                actions=[{"id": "a", "features": None}]).json
+    assert told["rewardActionId"] == "a" and len(told["eventId"]) == 26
+
+
+NAMES = {"features": {"mapping": "names-1", "dim": 64}}
+
+
+def test_features_are_those_of_select_bit_for_bit(api, name):
+    """Rank's lists of objects, and the same written as one object each: equal means, deviations and propensities of every arm."""
+    api.put_tenant(name, algorithm="ek-ucb", rule={"type": "ucb", "epsilon": 0.5}, **NAMES)
+    for i, taste in enumerate(["salty", "sweet", "sour"] * 5):
+        api.observe("-", {"id": f"o{i}", "features": {"taste": taste, "heat": i}}, float(taste == "sweet"), context={"user": {"age": "young"}, "hour": i}, tenant=name)
+    told = rank(api, name, eventId="e", contextFeatures=[{"user": {"age": "young", "floor": 1}, "tag": "x"}, {"hour": 12, "n": 1}, {"user": {"floor": 3, "city": "Cluj"}, "n": 2, "tag": "y"}],
+                actions=[{"id": "a", "features": [{"taste": "salty"}, {"heat": 3}]}, {"id": "b", "features": [{"taste": "sweet"}]},
+                         {"id": "c", "features": [{"_hidden": 1, "taste": "sour", "parts": {"x": 1}}, {"parts": {"y": [1, 2]}}]}])
+    line = [e for e in api.events(name) if e["type"] == "decided"][-1]
+    same = api.select("-", decision="f", dry_run=True, explain=True, context={"user": {"age": "young", "floor": 3, "city": "Cluj"}, "hour": 12, "n": 2, "tag": ["x", "y"]}, tenant=name,
+                      candidates=[{"id": "a", "features": {"taste": "salty", "heat": 3}}, {"id": "b", "features": {"taste": "sweet"}},
+                                  {"id": "c", "features": {"taste": "sour", "parts": {"x": 1, "y": [1, 2]}}}])
+    assert {r["arm"]: r["propensity"] for r in same["ranking"]} == {r["id"]: r["probability"] for r in told.json["ranking"]}
+    mean = next(r["mean"] for r in same["ranking"] if r["arm"] == told.json["rewardActionId"])
+    assert line["mean"] == mean and any(line["context"]) and "Laplaced-Ignored" not in told.headers
+
+
+def test_without_features_the_vectors_are_zero(api, name):
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    rank(api, name, eventId="e", actions=[{"id": "a", "features": None}, {"id": "b"}])
+    line = [e for e in api.events(name) if e["type"] == "decided"][-1]
+    assert line["context"] == [0] * 64 and line["features"] == [0] * 64
+
+
+@pytest.mark.parametrize("body, target", [
+    ({"contextFeatures": [{"a": [[1]]}]}, "/contextFeatures/a/0"), ({"actions": [{"id": "a", "features": [{"x": {"y": [[1]]}}]}]}, "/actions/0/features/x/y/0"),
+    ({"contextFeatures": [{"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": 1}}}}}}}}}]}, "/contextFeatures/a/b/c/d/e/f/g/h/i")])
+def test_what_cannot_be_mapped_is_told_by_its_place_in_the_one_object(api, name, body, target):
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    assert targets(rank(api, name, expect=400, **body)) == [target]
+
+
+# --- Reward, Activate ------------------------------------------------------------------------------------------------
+
+def test_what_came_of_a_reward_is_told(api, name):
+    api.put_tenant(name, algorithm="random", reward_window_s=3600)
+    rank(api, name, eventId="e")
+    rank(api, name, eventId="later", deferActivation=True)
+    assert word(event(api, name, "e", "reward", {"value": 0.5})) == "learned"
+    assert word(event(api, name, "e", "reward", {"value": 0.5})) == "duplicate"
+    assert word(event(api, name, "e", "reward", {"value": 0.25})) == "ignored"
+    assert word(event(api, name, "nobody", "reward", {"value": 1})) == "unknown"
+    assert word(event(api, name, "later", "reward", {"value": 1})) == "ignored"
+    patch(api, name, reward_window_s=0.05)
+    rank(api, name, eventId="gone")
+    wait_expired(api, name, "gone")
+    assert word(event(api, name, "gone", "reward", {"value": 1})) == "late"
+    assert [(e["decision"], e["reward"]) for e in api.events(name) if e["type"] == "rewarded"] == [("e", 0.5)]
+
+
+@pytest.mark.parametrize("body", [{}, {"value": 1.01}, {"value": -1.5}, {"value": "1"}, {"value": None}, [], {"value": True}])
+def test_a_reward_is_a_number_from_minus_one_to_one(api, name, body):
+    api.put_tenant(name, algorithm="random")
+    rank(api, name, eventId="e")
+    answer = event(api, name, "e", "reward", body, expect=400)
+    assert answer.json["error"]["code"] == "InvalidRewardRequest"
+    assert [e["type"] for e in api.events(name)] == ["configured", "decided"]
+
+
+@pytest.mark.parametrize("id", ["a/b", "%", "a%2Fb", "é€𝄞", "x" * 129, "y" * 256, "reward", "a?b#c", " "])
+def test_any_id_finds_its_event(api, name, id):
+    api.put_tenant(name, algorithm="random")
+    assert rank(api, name, eventId=id, deferActivation=True).json["eventId"] == id
+    assert word(event(api, name, id, "reward", {"value": 1})) == "ignored"
+    event(api, name, id, "activate")
+    assert word(event(api, name, id, "reward", {"value": 1})) == "learned"
+    assert rank(api, name, eventId=id).json["eventId"] == id  # its first answer
+    assert [e["type"] for e in api.events(name)] == ["configured", "decided", "activated", "rewarded"]
+
+
+def test_an_id_that_is_too_long_is_refused(api, name):
+    api.put_tenant(name, algorithm="random")
+    event(api, name, "x" * 257, "reward", {"value": 1}, expect=400)
+    assert event(api, name, "x" * 257, "activate", expect=400).json["error"]["code"] == "InvalidEventIdToActivate"
+
+
+def test_an_activation_in_time_counts_once_and_a_late_one_is_no_failure(api, name):
+    api.put_tenant(name, algorithm="random", reward_window_s=0.05)
+    rank(api, name, eventId="e", deferActivation=True)
+    wait_expired(api, name, "e")
+    event(api, name, "e", "activate")
+    assert event(api, name, "nobody", "activate", expect=400).json["error"]["code"] == "InvalidEventIdToActivate"
+
+
+# --- the service configuration ---------------------------------------------------------------------------------------
+
+def test_a_tenants_configuration_is_told_in_that_services_words(api, name):
+    api.put_tenant(name, algorithm="ts", reward_window_s=90.5, default_reward=-0.25, aggregation="last", retention={"age_s": 86400 * 2.5})
+    assert service(api, name).json == {"rewardWaitTime": "PT90.5S", "defaultReward": -0.25, "rewardAggregation": "last", "explorationPercentage": 0,
+                                       "modelExportFrequency": "PT1S", "logRetentionDays": 3, "logMirrorEnabled": False, "learningMode": "Online",
+                                       "isAutoOptimizationEnabled": False}
+
+
+@pytest.mark.parametrize("text, seconds", [("PT5S", 5), ("P2D", 172800), ("P1DT1H1M1.5S", 90061.5), ("PT48H", 172800), ("PT10M", 600)])
+def test_durations_are_read(api, name, text, seconds):
+    api.put_tenant(name, algorithm="random")
+    answer = service(api, name, {"rewardWaitTime": text})
+    assert answer.headers["Laplaced-Ignored"] == "modelExportFrequency, modelRetrainDays"
+    assert api.call("GET", f"/tenants/{name}").json["configuration"]["reward_window_s"] == seconds
+    assert api.events(name)[-1]["type"] == "configured"
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "5", "PT5", "P1W", "P1M", "P1Y", "PT-5S", "pt5s", "P1DT", "PT1H1H1D", "P1H", "PTS", "PT1e9S", "PT0x10S", "PTinfS", " PT5S", "PT5S "])
+def test_what_is_no_duration_is_refused(api, name, text):
+    api.put_tenant(name, algorithm="random")
+    assert targets(service(api, name, {"rewardWaitTime": text}, expect=400)) == ["/rewardWaitTime"]
+    assert len(api.events(name)) == 1
+
+
+def test_members_that_are_left_out_stay_as_they_are_and_what_is_the_same_is_not_logged(api, name):
+    api.put_tenant(name, algorithm="random", default_reward=0.5)
+    service(api, name, {"explorationPercentage": 0.3, "rewardWaitTime": None, "someday": {"more": 1}})
+    configuration = api.call("GET", f"/tenants/{name}").json["configuration"]
+    assert (configuration["default_reward"], configuration["rule"]["epsilon"], configuration["reward_window_s"]) == (0.5, 0.3, 3600)
+    before = api.events(name)
+    service(api, name, {"explorationPercentage": 0.3})
+    service(api, name, {})
+    assert api.events(name) == before
+
+
+def test_what_the_tenant_refuses_is_told_by_that_services_names(api, name):
+    api.put_tenant(name, algorithm="random", reward_window_s=3600, retention={"age_s": 86400})
+    answer = service(api, name, {"rewardWaitTime": "P2D"}, expect=400)
+    assert answer.json["error"]["code"] == "InvalidServiceConfiguration" and answer.json["error"]["details"]
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+def test_the_key_comes_as_that_services_did_and_names_the_tenant(boot, tmp_path):
+    (tmp_path / "keys").write_text("correct-horse-battery-staple\n")
+    server = boot("--admin-key-file", str(tmp_path / "keys"))
+    admin = Client(server, "correct-horse-battery-staple")
+    admin.put_tenant("shop", algorithm="random")
+    key = admin.call("POST", "/tenants/shop/keys", {"roles": ["decide"]}, expect=201).json["key"]
+    stranger = Client(server)
+    mine = {"Ocp-Apim-Subscription-Key": key}
+    assert rank(stranger, None, headers=mine, eventId="e").json["eventId"] == "e"
+    assert rank(stranger, None, expect=401).json["error"]["code"] == "InvalidApiAccess"
+    assert rank(stranger, None, headers={"Ocp-Apim-Subscription-Key": key[:-1]}, expect=401)
+    assert stranger.call("GET", path("configurations/service"), headers=mine, expect=403).json["error"]["code"] == "InvalidApiAccess"
+    assert stranger.call("POST", "/select", {"user": "u", "candidates": ["a"]}, headers=mine, expect=401)  # nowhere else
+    assert [e["decision"] for e in admin.events("shop") if e["type"] == "decided"] == ["e"]
+    admin.call("PUT", path("configurations/service"), {"defaultReward": 0.5}, tenant="shop")
+    assert rank(admin, "nobody", expect=404).json["error"]["code"] == "ResourceNotFound"
+
+
+def test_an_event_survives_a_kill(tmp_path):
+    server = Server(tmp_path).start()
+    try:
+        api = Client(server)
+        api.put_tenant("t", algorithm="random")
+        told = rank(api, "t", eventId="e").json
+        server.kill()
+        server.start()
+        assert rank(api, "t", eventId="e").json == told
+        assert word(event(api, "t", "e", "reward", {"value": 1})) == "learned"
+        assert server.terminate() == 0
+    finally:
+        server.close()
