@@ -55,11 +55,16 @@ static int decide(struct ld_call *c, struct ld_tenant *t, struct ld_op *op, cons
                   struct ld_problem *p)
 {
     uint32_t context_dim, arm_dim;
+    struct ld_select own = *select;
     struct ld_size size;
     op->dims_epoch = ld_tenant_dims(t, op->doc, &context_dim, &arm_dim);
     ld_tenant_size(t, &size);
-    if (context_dim > 0) {
+    if (context_dim > 0 && !ld_doc_maps_names(op->doc)) {
         ld_problem_set(p, 400, "decisions of this tenant want a context of %u numbers, which no flag has", context_dim);
+        return -1;
+    }
+    if (context_dim > 0 && ld_decode_flag_features(op->doc, context_dim, &own, p) != 0) {
+        c->flag_code = "INVALID_CONTEXT";
         return -1;
     }
     if (size.active_arms == 0) {
@@ -74,7 +79,7 @@ static int decide(struct ld_call *c, struct ld_tenant *t, struct ld_op *op, cons
         return -1;
     }
     ld_ulid(c->server->world.now_ms(), id);
-    return ld_tenant_select(t, select, id, op, p);
+    return ld_tenant_select(t, &own, id, op, p);
 }
 
 /* POST /ofrep/v1/evaluate/flags/{key}. What takes long goes to the pool, as under /select. */
@@ -211,7 +216,7 @@ static struct ld_op *decide_flag(struct ld_call *c, struct flag *f, bool is_dry_
     }
     ld_op_free(op);
     if (!is_dry_run)
-        fail(f, why.status != 0 ? why.detail : "out of memory");
+        fail(f, why.n_errors > 0 ? why.errors[0].detail : why.status != 0 ? why.detail : "out of memory");
     return NULL;
 }
 

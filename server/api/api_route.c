@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "json/json_in.h"
 
 #define USER_HEADER "Laplaced-User"
 #define ESCAPED_BYTES (3 * (size_t)KB_ID_MAX_BYTES + 1)
@@ -116,6 +117,20 @@ static void put_user(const struct ld_call *c, struct ld_text *t, struct ld_probl
         ld_problem_set(p, 400, "query parameter user: required, or the header " USER_HEADER);
 }
 
+/* An object of named features stands in the body as it came: only what is JSON by itself may. */
+static void put_named_context(const char *text, struct ld_text *t, struct ld_problem *p)
+{
+    struct ld_doc *doc = NULL;
+    struct ld_problem why;
+    ld_problem_init(&why);
+    if (ld_doc_parse(&doc, text, strlen(text), false, &why) == 0)
+        ld_text_raw(t, text, strlen(text));
+    else
+        ld_problem_set(p, why.status == 503 ? 503 : 400, "query parameter context: %s",
+                       why.n_errors > 0 ? why.errors[0].detail : why.detail);
+    ld_doc_free(doc);
+}
+
 static void put_context(const struct ld_call *c, struct ld_text *t, struct ld_problem *p)
 {
     const char *at = ld_request_query(c->request, "context");
@@ -123,6 +138,10 @@ static void put_context(const struct ld_call *c, struct ld_text *t, struct ld_pr
     if (at == NULL)
         return;
     ld_text_key(t, "context");
+    if (*at == '{') {
+        put_named_context(at, t, p);
+        return;
+    }
     ld_text_lit(t, "[");
     while (has_more && p->status == 0) {
         char *end;

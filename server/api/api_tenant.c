@@ -176,14 +176,18 @@ static void check_dim(size_t max, const char *pointer, uint32_t dim, struct ld_p
     if (dim <= max)
         return;
     ld_problem_add(p, pointer, "expected a whole number from 0 to %zu", max);
-    ld_problem_limit(p, pointer + 1, (double)max);
+    ld_problem_limit(p, strrchr(pointer, '/') + 1, (double)max);
 }
 
 /* Whether the configuration is no larger than the operator lets one be; a tenant that is larger already stays. */
-static bool is_bounded(const struct ld_call *c, const struct kb_spec *spec, struct ld_problem *p)
+static bool is_bounded(const struct ld_call *c, const struct ld_settings *settings, struct ld_problem *p)
 {
-    check_dim(c->server->limits.dim, "/context_dim", spec->context_dim, p);
-    check_dim(c->server->limits.dim, "/arm_dim", spec->arm_dim, p);
+    const size_t max = c->server->limits.dim;
+    check_dim(max, "/features/dim", settings->features.dim, p);
+    if (settings->features.dim == 0) {
+        check_dim(max, "/context_dim", settings->spec.context_dim, p);
+        check_dim(max, "/arm_dim", settings->spec.arm_dim, p);
+    }
     return p->status == 0;
 }
 
@@ -201,7 +205,7 @@ bool api_tenant_put(struct ld_call *c, struct ld_reply *out)
     if (op == NULL)
         return true;
     if (ld_call_check_name(c->name, p) && ld_decode_settings(op->doc, op->settings, p) == 0 &&
-        is_bounded(c, &op->settings->spec, p) && ld_charge_fold(c, p) && t == NULL)
+        is_bounded(c, op->settings, p) && ld_charge_fold(c, p) && t == NULL)
         t = create(c, op->settings, &is_new, p);
     const bool is_ours = t != c->tenant; /* held by create */
     if (p->status == 0 && !is_new) {
@@ -246,7 +250,8 @@ bool fill_patch(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
     if (ld_decode_patch(op->doc, &now, counts.version, op->settings, p) != 0)
         return false;
     const struct kb_spec *next = &op->settings->spec;
-    if ((next->context_dim > now.spec.context_dim || next->arm_dim > now.spec.arm_dim) && !is_bounded(c, next, p))
+    if ((next->context_dim > now.spec.context_dim || next->arm_dim > now.spec.arm_dim) &&
+        !is_bounded(c, op->settings, p))
         return false;
     if (takes_fold(&now, op->settings))
         return ld_charge_fold(c, p);

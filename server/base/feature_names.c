@@ -1,7 +1,5 @@
-/* See feature_names.h, whose steps these are: a walk that collects leaves (1, 2), and their sums (3, 4).
- *
- * A path is hashed once for all that is below it: the state of the hash goes down with the walk. Leaves are sorted, so
- * that those with one key lie side by side, and so do those of one coordinate, which grows with the hash. */
+/* See feature_names.h: the walk that collects leaves, its steps 1 and 2. A path is hashed once for all that is below
+ * it: the state of the hash goes down with the walk. */
 #include "base/feature_names.h"
 
 #include <math.h>
@@ -11,21 +9,6 @@
 
 #include "base/alloc.h"
 #include "base/hashing.h"
-
-struct ld_leaf {
-    size_t space;
-    uint32_t hash, n_path;
-    size_t at;        /* of its path among all paths */
-    const char *path; /* set when all are there */
-    const char *text; /* s; NULL: none */
-    size_t number;    /* of the leaf, in the order of the walk */
-    double value;     /* later: the signed sum of its coordinate */
-};
-
-struct ld_space {
-    const char *name;
-    size_t number; /* in the order of the walk */
-};
 
 #define NO_SPACE SIZE_MAX
 
@@ -48,16 +31,6 @@ struct walk {
     struct step step[2 * LD_NAMES_MOST_DEPTH + 2];
     size_t n_steps;
 };
-
-bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *b)
-{
-    const struct kb_split *v = &a->weights, *w = &b->weights;
-    bool is_same = a->dim == b->dim && a->seed == b->seed && v->n == w->n;
-
-    for (uint32_t i = 0; is_same && i < v->n; i++)
-        is_same = v->weight[i] == w->weight[i] && strcmp(kb_split_id(v, i), kb_split_id(w, i)) == 0;
-    return a->dim == 0 ? b->dim == 0 : is_same;
-}
 
 void ld_names_close(struct ld_names *names)
 {
@@ -130,6 +103,19 @@ static enum kb_err fail(const struct walk *w, const char *text)
     return kb_fail(KB_EINVAL, w->msg, pointer, "%s", text);
 }
 
+/* A limit is passed. */
+static enum kb_err pass(const struct walk *w, const char *limit, uint32_t most, const char *text)
+{
+    w->names->limit = limit;
+    w->names->most = most;
+    return fail(w, text);
+}
+
+static enum kb_err pass_path(const struct walk *w)
+{
+    return pass(w, "feature_path_bytes", LD_NAMES_PATH_BYTES, "the names on the way to this take more than 511 bytes");
+}
+
 /* --- leaves -------------------------------------------------------------------------------------------- */
 
 /* The array with room for `need` items, *cap of them by now; NULL: no memory, and the array is as it was. */
@@ -179,7 +165,7 @@ static enum kb_err put_leaf(struct walk *w, const char *text, size_t n, double v
     struct ld_murmur hash = w->hash;
 
     if (names->n_leaves == LD_NAMES_MOST_LEAVES)
-        return fail(w, "the object has more than 1000 features");
+        return pass(w, "features", LD_NAMES_MOST_LEAVES, "the object has more than 1000 features");
     if (w->depth > 1 && w->space == NO_SPACE)
         w->space = w->top[0] == '\0' ? 0 : add_space(names, w->top);
     if ((w->depth > 1 && w->space == NO_SPACE) || !has_room(names, w->n_path))
@@ -218,16 +204,16 @@ static enum kb_err go_down(struct walk *w, const char *name, struct mark *mark)
     size_t n = w->n_path;
 
     if (w->depth == LD_NAMES_MOST_DEPTH)
-        return fail(w, "names nest more than 8 deep");
+        return pass(w, "feature_depth", LD_NAMES_MOST_DEPTH, "names nest more than 8 deep");
     if (w->depth > 0 && n < LD_NAMES_PATH_BYTES)
         w->path[n++] = '^';
     else if (w->depth > 0)
-        return fail(w, "the names on the way to this take more than 511 bytes");
+        return pass_path(w);
     for (; *name != '\0'; name++) {
         const bool is_escaped = *name == '\\' || *name == '^' || *name == '=';
 
         if (n + is_escaped >= LD_NAMES_PATH_BYTES)
-            return fail(w, "the names on the way to this take more than 511 bytes");
+            return pass_path(w);
         if (is_escaped)
             w->path[n++] = '\\';
         w->path[n++] = *name;
@@ -355,123 +341,7 @@ static enum kb_err put_value(struct walk *w, const void *v, const struct ld_name
     return KB_OK;
 }
 
-/* --- sums ---------------------------------------------------------------------------------------------- */
-
-static int by_name(const void *a, const void *b)
-{
-    const struct ld_space *l = a, *r = b;
-
-    return strcmp(l->name, r->name);
-}
-
-static int by_text(const char *a, const char *b)
-{
-    if (a == NULL || b == NULL)
-        return (a != NULL) - (b != NULL);
-    return strcmp(a, b);
-}
-
-/* 0: one key. */
-static int by_key(const struct ld_leaf *a, const struct ld_leaf *b)
-{
-    if (a->space != b->space)
-        return a->space < b->space ? -1 : 1;
-    if (a->hash != b->hash)
-        return a->hash < b->hash ? -1 : 1;
-    const int way = memcmp(a->path, b->path, a->n_path < b->n_path ? a->n_path : b->n_path);
-    if (way != 0 || a->n_path != b->n_path)
-        return way != 0 ? way : a->n_path < b->n_path ? -1 : 1;
-    return by_text(a->text, b->text);
-}
-
-static int in_order(const void *a, const void *b)
-{
-    const struct ld_leaf *l = a, *r = b;
-    const int way = by_key(l, r);
-
-    return way != 0 ? way : (l->number > r->number) - (l->number < r->number);
-}
-
-/* A few are sorted where they stand. */
-static void sort_leaves(struct ld_leaf *leaf, size_t n)
-{
-    if (n > 32) {
-        qsort(leaf, n, sizeof *leaf, in_order);
-        return;
-    }
-    for (size_t i = 1; i < n; i++) {
-        const struct ld_leaf moved = leaf[i];
-        size_t k = i;
-
-        for (; k > 0 && in_order(&leaf[k - 1], &moved) > 0; k--)
-            leaf[k] = leaf[k - 1];
-        leaf[k] = moved;
-    }
-}
-
-/* Leaves in their order become coordinates with their sums, of each namespace apart; of one key the last counts. The
- * number of them. */
-static size_t add_up(struct ld_leaf *leaf, size_t n, uint32_t dim)
-{
-    size_t out = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        if (i + 1 < n && by_key(&leaf[i], &leaf[i + 1]) == 0)
-            continue;
-        const double value = ld_hash_signed(leaf[i].hash, leaf[i].value);
-        const uint32_t place = ld_hash_place(leaf[i].hash, dim);
-        struct ld_leaf *last = out > 0 ? &leaf[out - 1] : NULL;
-
-        if (last != NULL && last->space == leaf[i].space && ld_hash_place(last->hash, dim) == place) {
-            last->value += value;
-        } else {
-            leaf[out] = leaf[i];
-            leaf[out++].value = value;
-        }
-    }
-    return out;
-}
-
-static double weight_of(const struct ld_name_map *map, const char *name)
-{
-    for (uint32_t i = 0; i < map->weights.n; i++)
-        if (strcmp(kb_split_id(&map->weights, i), name) == 0)
-            return map->weights.weight[i];
-    return 1;
-}
-
-/* x += the block of a namespace, its n coordinates, in its size. */
-static void put_block(const struct ld_leaf *leaf, size_t n, uint32_t dim, double weight, double *x)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i++)
-        sum += leaf[i].value * leaf[i].value;
-    const double norm = fmax(1, sqrt(sum)), scale = sqrt(weight);
-    for (size_t i = 0; i < n; i++)
-        x[ld_hash_place(leaf[i].hash, dim)] += leaf[i].value / norm * scale;
-}
-
-static void put_blocks(struct ld_names *names, const struct ld_name_map *map, double *x)
-{
-    struct ld_leaf *leaf = names->leaf;
-    size_t rank[LD_NAMES_MOST_LEAVES + 1];
-
-    qsort(names->space, names->n_spaces, sizeof *names->space, by_name);
-    for (size_t i = 0; i < names->n_spaces; i++)
-        rank[names->space[i].number] = i;
-    for (size_t i = 0; i < names->n_leaves; i++) {
-        leaf[i].path = names->path + leaf[i].at;
-        leaf[i].space = rank[leaf[i].space];
-    }
-    sort_leaves(leaf, names->n_leaves);
-    const size_t n = add_up(leaf, names->n_leaves, map->dim);
-    for (size_t i = 0, end = 0; i < n; i = end) {
-        while (end < n && leaf[end].space == leaf[i].space)
-            end++;
-        put_block(leaf + i, end - i, map->dim, weight_of(map, names->space[leaf[i].space].name), x);
-    }
-}
+/* --- the whole ------------------------------------------------------------------------------------------ */
 
 enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
                          const void *object, double *x, struct kb_errmsg *msg)
@@ -485,11 +355,12 @@ enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, 
     w.depth = 0;
     w.hash = (struct ld_murmur){.h = map->seed};
     names->n_leaves = names->n_path = names->n_spaces = 0;
+    names->limit = NULL;
     if (add_space(names, "") == NO_SPACE)
         return KB_ENOMEM;
     const enum kb_err rc = (enum kb_err)tree->each(object, put_member, &w);
     memset(x, 0, map->dim * sizeof *x);
     if (rc == KB_OK)
-        put_blocks(names, map, x);
+        ld_names_add_up(names, map, x);
     return rc;
 }

@@ -15,8 +15,8 @@
  *      a number v           key p, value asinh v
  *      an array             an item i that is a number v: key p^i (i in decimal, from 0), value asinh v.
  *                           Any other item is read as if it stood at p itself
- *      16 numbers or more,  an embedding: item i has key p^i and value (v_i / m) / |v / m|, m the largest |v_i|; squares
- *      and nothing else     are added up from item 0 on, and all values are 0 where m is 0
+ *      16 numbers or more,  an embedding: item i has key p^i and value (v_i / m) / |v / m|, m the largest |v_i|;
+ *      and nothing else     squares are added up from item 0 on, and all values are 0 where m is 0
  *      an object            what its members give, at p^name
  *
  *    Of two leaves with one key the later one counts alone.
@@ -40,7 +40,7 @@
  * Limits, each a fault with a JSON pointer: 8 components in a path and 511 bytes of it as escaped, whether or not there
  * is a leaf at its end; 1,000 leaves, repeated ones included; no array directly in an array.
  *
- * Cost: some 60 ns a leaf and 100 an object; nothing is allocated once the room has grown. */
+ * Cost: O(bytes of names and strings + leaves log leaves + dim); nothing is allocated once the room has grown. */
 /* clang-format on */
 #ifndef LD_FEATURE_NAMES_H
 #define LD_FEATURE_NAMES_H
@@ -50,22 +50,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "spec/split.h"
+#include "base/feature_leaves.h"
 
 #define LD_NAMES_MAPPING "names-1"
 #define LD_NAMES_DIM 256u /* unless told */
-#define LD_NAMES_MOST_DIM 4096u
 #define LD_NAMES_MOST_DEPTH 8u
 #define LD_NAMES_PATH_BYTES 511u
-#define LD_NAMES_MOST_LEAVES 1000u
 #define LD_NAMES_EMBEDDING 16u
-
-struct ld_name_map {
-    uint32_t dim; /* 0: there is no mapping, and nothing else of it is read */
-    uint32_t seed;
-    struct kb_split weights; /* by namespace */
-};
-bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *b);
 
 /* How a tree of JSON values is read, whoever has parsed it. */
 enum ld_named_kind {
@@ -89,13 +80,7 @@ struct ld_named_tree {
     int (*each)(const void *v, int (*fn)(void *arg, const char *key, const void *member), void *arg);
 };
 
-/* Room for the leaves of one object after the other. All zeros: empty. */
-struct ld_names {
-    struct ld_leaf *leaf;
-    char *path; /* of all leaves, one behind the other */
-    struct ld_space *space;
-    size_t n_leaves, cap_leaves, n_path, cap_path, n_spaces, cap_spaces;
-};
+/* Gives up the room of leaves. */
 void ld_names_close(struct ld_names *names);
 
 /* x[map->dim] = the vector of an object. KB_EINVAL: *msg has the fault and its pointer in the object; KB_ENOMEM. */

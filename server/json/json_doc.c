@@ -77,6 +77,11 @@ void ld_doc_map_names(struct ld_doc *doc, const struct ld_name_map *map)
         doc->named->map = *map;
 }
 
+bool ld_doc_maps_names(const struct ld_doc *doc)
+{
+    return doc->named != NULL || doc->is_short;
+}
+
 void ld_doc_free(struct ld_doc *doc)
 {
     if (doc == NULL)

@@ -2,6 +2,7 @@
 #ifndef LD_JSON_DOC_H
 #define LD_JSON_DOC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct ld_doc;
@@ -11,6 +12,7 @@ struct ld_doc *ld_doc_new(void);                               /* NULL on no mem
 void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives as long as doc; NULL on no memory */
 /* Where a vector may stand, an object of named features may, and is mapped by a copy of this. */
 void ld_doc_map_names(struct ld_doc *doc, const struct ld_name_map *map);
+bool ld_doc_maps_names(const struct ld_doc *doc);
 /* Nothing decoded from it may be looked at afterwards; NULL is fine. */
 void ld_doc_free(struct ld_doc *doc);
 

@@ -19,10 +19,14 @@ static void read_weight(struct ld_in *in, const struct ld_member *m, struct kb_s
 {
     double weight = 1;
 
-    if (strlen(m->key) > LD_NAMES_PATH_BYTES)
+    if (strlen(m->key) > LD_NAMES_PATH_BYTES) {
         ld_in_fault(in, NULL, "a namespace has a name of at most %u bytes", LD_NAMES_PATH_BYTES);
-    else if (ld_in_real(in, &m->value, &ld_feature_weight_rule, &weight) && kb_split_put(out, m->key, weight) != KB_OK)
+        ld_problem_limit(in->p, "feature_path_bytes", LD_NAMES_PATH_BYTES);
+    } else if (ld_in_real(in, &m->value, &ld_feature_weight_rule, &weight) &&
+               kb_split_put(out, m->key, weight) != KB_OK) {
         ld_in_fault(in, NULL, "the names of namespaces with a weight take more than %u bytes in all", KB_SPLIT_BYTES);
+        ld_problem_limit(in->p, "weight_bytes", KB_SPLIT_BYTES);
+    }
 }
 
 /* Names are the caller's own, "" among them; none stands twice. */
@@ -34,6 +38,7 @@ static void read_weights(struct ld_in *in, const struct ld_value *v, const struc
     }
     if ((double)ld_n_members(v) > rule->hi) {
         ld_in_fault(in, NULL, "expected at most %.0f namespaces", rule->hi);
+        ld_problem_limit(in->p, rule->key, rule->hi);
         return;
     }
     for (size_t i = 0; i < ld_n_members(v); i++) {

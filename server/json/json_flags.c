@@ -1,8 +1,8 @@
 /* Flags in the form of the OpenFeature Remote Evaluation Protocol: what a body asks for, and what is answered.
  *
- * The user is the context's `targetingKey`. Its strings are attributes, for the arms' eligibility. A string that is
- * longer than rules may be is left out: no rule would match it. Other members are not looked at; a context is the
- * caller's own, and has more in it than flags need.
+ * The user is the context's `targetingKey`. Its strings are attributes, for the arms' eligibility, and all of it but
+ * the user is features where the tenant maps names. A string that is longer than rules may be is left out: no rule
+ * would match it. Other members are not looked at; a context is the caller's own, and has more in it than flags need.
  *
  * Reasons:
  *   DISABLED         the tenant is stopped: the baseline's value
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "json/json_out.h"
-#include "json/json_util.h"
+#include "json/json_vector.h"
 
 #define MOST_NAME_BYTES 64u
 #define MOST_VALUE_BYTES 256u
@@ -78,9 +78,26 @@ int ld_decode_flag_context(struct ld_doc *doc, struct ld_select *out, const char
         ld_in_fault(&in, NULL, "expected an object");
     } else {
         const size_t here = ld_in_key(&in, "context");
-        read_context(&in, ld_member_of(&doc->root, "context"), &out->query, code);
+        out->named = ld_member_of(&doc->root, "context");
+        read_context(&in, out->named, &out->query, code);
         ld_in_leave(&in, here);
     }
+    return ld_in_done(&in);
+}
+
+int ld_decode_flag_features(struct ld_doc *doc, uint32_t dim, struct ld_select *out, struct ld_problem *p)
+{
+    struct ld_value rest = {.kind = LD_V_OBJECT};
+    struct ld_in in;
+    ld_in_init(&in, doc, p);
+    rest.as.member = ld_in_alloc(&in, ld_n_members(out->named), sizeof *rest.as.member);
+    for (size_t i = 0; rest.as.member != NULL && i < ld_n_members(out->named); i++)
+        if (strcmp(out->named->as.member[i].key, "targetingKey") != 0)
+            rest.as.member[rest.n++] = out->named->as.member[i];
+    const size_t here = ld_in_key(&in, "context");
+    if (rest.as.member != NULL)
+        out->query.context = ld_in_vector_value(&in, &rest, dim, LD_DIM_CONTEXT, false);
+    ld_in_leave(&in, here);
     return ld_in_done(&in);
 }
 

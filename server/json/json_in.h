@@ -45,6 +45,9 @@ int ld_decode_posterior(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_d
 /* The body of a flag's evaluation: the user, and attributes from the strings of the context. *code, of a refusal, is
  * OpenFeature's error code. */
 int ld_decode_flag_context(struct ld_doc *doc, struct ld_select *out, const char **code, struct ld_problem *p);
+/* The vector of its context, without the user, by the document's mapping and in its memory: that of out->named, which
+ * may be another document's. 0, or -1 with the fault. */
+int ld_decode_flag_features(struct ld_doc *doc, uint32_t dim, struct ld_select *out, struct ld_problem *p);
 
 /* 1 to 1,000 tracking events. */
 int ld_decode_track(struct ld_doc *doc, struct ld_track_event **out, size_t *n, struct ld_problem *p);

@@ -39,12 +39,14 @@ static int each(const void *v, int (*fn)(void *arg, const char *key, const void 
 }
 
 /* Below the place in hand. */
-static void tell(struct ld_in *in, const struct kb_errmsg *msg)
+static void tell(struct ld_in *in, const struct kb_errmsg *msg, const struct ld_names *names)
 {
     char pointer[sizeof in->path + sizeof msg->pointer];
 
     (void)snprintf(pointer, sizeof pointer, "%s%s", in->path, msg->pointer);
     ld_problem_add(in->p, pointer, "%s", msg->text);
+    if (names->limit != NULL)
+        ld_problem_limit(in->p, names->limit, names->most);
 }
 
 /* Coordinates are as large as weights make them. */
@@ -77,7 +79,7 @@ static const double *read_named(struct ld_in *in, const struct ld_value *v, uint
     if (rc == KB_ENOMEM)
         ld_problem_set(in->p, 503, "out of memory");
     else if (rc != KB_OK)
-        tell(in, &msg);
+        tell(in, &msg, &named->names);
     else if (!is_bounded(in, x, named->map.dim))
         ld_in_fault(in, NULL, "its vector has a number beyond %.16g in size: lower the weights of `features`",
                     in->doc->magnitude);

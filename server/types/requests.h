@@ -9,13 +9,15 @@
 #include "model/engine_read.h"
 #include "types/settings.h"
 
+struct ld_value;
 struct ld_select {
     struct kb_query query; /* key is left 0 */
     const char *decision;  /* NULL: the server makes one */
     size_t top;            /* >= 1 */
     bool is_explained, is_dry_run, is_deferred;
-    uint64_t n_neighbours; /* to be named; 0: nobody asked */
-    const char *flag;      /* its evaluation is the answer (docs/OPENFEATURE.md); NULL: the decision itself */
+    uint64_t n_neighbours;        /* to be named; 0: nobody asked */
+    const struct ld_value *named; /* the context of a flag, which a tenant with `features` maps; NULL: none */
+    const char *flag;             /* its evaluation is the answer (docs/OPENFEATURE.md); NULL: the decision itself */
 };
 
 /* What the model thinks of users and arms. */

@@ -164,6 +164,37 @@ def test_a_vector_may_stand_where_an_object_may(api, name):
     assert answer["errors"][0]["pointer"] == "/context"
 
 
+def test_a_route_takes_an_object_as_json(api, name):
+    put_named(api, name, algorithm="ek-ucb")
+    api.put_arms(name, [{"id": "s", "features": SPORT}, {"id": "n", "features": NEWS}])
+    api.call("GET", f"/route/{name}", query={"user": "u", "context": json.dumps(PHONE), "decision": "r1"}, expect=204)
+    assert [e["context"] for e in api.events(name) if e["type"] == "decided"] == [of(PHONE)]
+    for bad in ('{"a":1', '{},"user":"x"', '{"a":[[1]]}', '{"a":1}}'):
+        api.call("GET", f"/route/{name}", query={"user": "u", "context": bad}, expect=400)
+    api.call("GET", f"/route/{name}", query={"user": "u", "context": ",".join(map(str, of(PHONE)))}, expect=204)
+
+
+def test_a_flags_context_is_features(boot):
+    api = Client(boot())
+    context = {"targetingKey": "ann", "country": "at", "age": 33, "cart": {"items": 3, "kinds": ["a", "b"]}, "beta": True}
+    for flag in ("one", "two"):
+        put_named(api, flag, {**MAPPING, "seed": len(flag) + ord(flag[0])}, algorithm="ek-ucb", routing={"sticky": {"ttl_s": 60}})
+        api.put_arms(flag, [{"id": "on", "features": SPORT}, {"id": "off", "features": NEWS}])
+    api.put_tenant("vectors", algorithm="ek-ucb", context_dim=2, routing={"sticky": {"ttl_s": 60}})
+    api.put_arms("vectors", ["on"])
+    want = of({k: v for k, v in context.items() if k != "targetingKey"}, {**MAPPING, "seed": 3 + ord("o")})
+    api.call("POST", "/ofrep/v1/evaluate/flags/one", {"context": context})
+    assert [e["context"] for e in api.events("one") if e["type"] == "decided"] == [want]
+    refused = api.call("POST", "/ofrep/v1/evaluate/flags/one", {"context": {**context, "x": {"y": [[1]]}}}, expect=400).json
+    assert refused["errorCode"] == "INVALID_CONTEXT" and "/context/x/y/0" in refused["errorDetails"], refused
+    told = {f["key"]: f for f in api.call("POST", "/ofrep/v1/evaluate/flags", {"context": context}).json["flags"]}
+    assert told["two"]["reason"] == "SPLIT" and "which no flag has" in told["vectors"]["errorDetails"]
+    assert [e["context"] for e in api.events("two") if e["type"] == "decided"] == [of({k: v for k, v in context.items() if k != "targetingKey"}, {**MAPPING, "seed": 3 + ord("t")})]
+    assert len([e for e in api.events("one") if e["type"] == "decided"]) == 2
+    told = {f["key"]: f for f in api.call("POST", "/ofrep/v1/evaluate/flags", {"context": {**context, "x": [[1]]}}).json["flags"]}
+    assert "an array in an array" in told["two"]["errorDetails"]
+
+
 # ---- refusals -----------------------------------------------------------------------------------------------------------------------
 
 def nested(n):
@@ -194,6 +225,8 @@ def test_what_has_no_vector_is_named_by_its_place_and_changes_nothing(api, name,
     for method, path, body, place in places:
         answer = api.call(method, path, body, tenant=name, expect=400).json
         assert len(answer["errors"]) == 1 and text in answer["errors"][0]["detail"], answer
+        limit = {"more than 1000 features": ("features", 1000), "more than 8 deep": ("feature_depth", 8), "more than 511 bytes": ("feature_path_bytes", 511)}
+        assert (answer.get("limit"), answer.get("max")) == limit.get(text, (None, None))
         assert answer["errors"][0]["pointer"] == (place + pointer)[:159][:len(answer["errors"][0]["pointer"])]
         assert len(answer["errors"][0]["pointer"]) >= min(len(place + pointer), 120)
     answer = api.call("POST", "/observe", raw=json.dumps({"user": "u", "context": {}, "arm": fine, "reward": 1}) + "\n" +
@@ -231,6 +264,8 @@ BAD = [({}, "/features/mapping"), ({"mapping": "names-2"}, "/features/mapping"),
 @pytest.mark.parametrize("bad, pointer", BAD, ids=lambda v: str(v)[:40])
 def test_a_bad_mapping_is_named_by_its_place(api, name, bad, pointer):
     answer = api.put_tenant(name, features=bad, expect=400)
+    if isinstance(bad, dict) and len(bad.get("weights", ())) == 33:
+        assert (answer["limit"], answer["max"]) == ("weights", 32)
     assert answer["errors"][0]["pointer"].startswith(pointer), answer
     api.call("GET", f"/tenants/{name}", expect=404)
 
@@ -240,6 +275,13 @@ def test_dimensions_that_contradict_the_mapping_are_refused(api, name):
         answer = api.put_tenant(name, features=MAPPING, **{field: 31}, expect=422)
         assert answer["errors"] == [{"pointer": f"/{field}", "detail": "expected 32, the dim of features: leave this out"}]
     put_named(api, name, context_dim=32, arm_dim=32)
+
+
+def test_the_operators_limit_of_dimensions_is_told_by_the_name_of_the_field(boot):
+    api = Client(boot("--max-dim", "100"))
+    answer = put_named(api, "t", {"mapping": "names-1"}, expect=400)
+    assert answer["errors"][0]["pointer"] == "/features/dim" and (answer["limit"], answer["max"]) == ("dim", 100)
+    put_named(api, "t", {"mapping": "names-1", "dim": 100})
 
 
 def test_absent_nothing_is_said_of_it(api, name):

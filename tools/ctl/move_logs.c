@@ -7,8 +7,8 @@
  * What comes in is a warm start. A batch is all or nothing. What was sent before a failure stays learned, and the
  * message of the failure says how much that is.
  *
- * The tenant's configuration says how long vectors are; names are mapped by its `features` (feature_names.h), and hashed
- * to that length where it has none (hashing.h). */
+ * The tenant's configuration says how long vectors are. Names are mapped by its `features` (feature_names.h), and
+ * hashed to that length where it has none (hashing.h). */
 /* clang-format on */
 #include "ctl/move_logs.h"
 

@@ -1,0 +1,135 @@
+/* See feature_leaves.h. Leaves are sorted, so that those with one key lie side by
+ * side, and so do those of one coordinate, which grows with the hash. */
+#include "base/feature_leaves.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hashing.h"
+
+bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *b)
+{
+    const struct kb_split *v = &a->weights, *w = &b->weights;
+    bool is_same = a->dim == b->dim && a->seed == b->seed && v->n == w->n;
+
+    for (uint32_t i = 0; is_same && i < v->n; i++)
+        is_same = v->weight[i] == w->weight[i] && strcmp(kb_split_id(v, i), kb_split_id(w, i)) == 0;
+    return a->dim == 0 ? b->dim == 0 : is_same;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct ld_space *l = a, *r = b;
+
+    return strcmp(l->name, r->name);
+}
+
+static int by_text(const char *a, const char *b)
+{
+    if (a == NULL || b == NULL)
+        return (a != NULL) - (b != NULL);
+    return strcmp(a, b);
+}
+
+/* 0: one key. */
+static int by_key(const struct ld_leaf *a, const struct ld_leaf *b)
+{
+    if (a->space != b->space)
+        return a->space < b->space ? -1 : 1;
+    if (a->hash != b->hash)
+        return a->hash < b->hash ? -1 : 1;
+    const int way = memcmp(a->path, b->path, a->n_path < b->n_path ? a->n_path : b->n_path);
+    if (way != 0 || a->n_path != b->n_path)
+        return way != 0 ? way : a->n_path < b->n_path ? -1 : 1;
+    return by_text(a->text, b->text);
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const struct ld_leaf *l = a, *r = b;
+    const int way = by_key(l, r);
+
+    return way != 0 ? way : (l->number > r->number) - (l->number < r->number);
+}
+
+/* A few are sorted where they stand. */
+static void sort_leaves(struct ld_leaf *leaf, size_t n)
+{
+    if (n > 32) {
+        qsort(leaf, n, sizeof *leaf, in_order);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        const struct ld_leaf moved = leaf[i];
+        size_t k = i;
+
+        for (; k > 0 && in_order(&leaf[k - 1], &moved) > 0; k--)
+            leaf[k] = leaf[k - 1];
+        leaf[k] = moved;
+    }
+}
+
+/* Leaves in their order become coordinates with their sums, of each namespace apart; of one key the last counts. The
+ * number of them. */
+static size_t add_up(struct ld_leaf *leaf, size_t n, uint32_t dim)
+{
+    size_t out = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (i + 1 < n && by_key(&leaf[i], &leaf[i + 1]) == 0)
+            continue;
+        const double value = ld_hash_signed(leaf[i].hash, leaf[i].value);
+        const uint32_t place = ld_hash_place(leaf[i].hash, dim);
+        struct ld_leaf *last = out > 0 ? &leaf[out - 1] : NULL;
+
+        if (last != NULL && last->space == leaf[i].space && ld_hash_place(last->hash, dim) == place) {
+            last->value += value;
+        } else {
+            leaf[out] = leaf[i];
+            leaf[out++].value = value;
+        }
+    }
+    return out;
+}
+
+static double weight_of(const struct ld_name_map *map, const char *name)
+{
+    for (uint32_t i = 0; i < map->weights.n; i++)
+        if (strcmp(kb_split_id(&map->weights, i), name) == 0)
+            return map->weights.weight[i];
+    return 1;
+}
+
+/* x += the block of a namespace, its n coordinates, in its size. */
+static void put_block(const struct ld_leaf *leaf, size_t n, uint32_t dim, double weight, double *x)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += leaf[i].value * leaf[i].value;
+    const double norm = fmax(1, sqrt(sum)), scale = sqrt(weight);
+    for (size_t i = 0; i < n; i++)
+        x[ld_hash_place(leaf[i].hash, dim)] += leaf[i].value / norm * scale;
+}
+
+void ld_names_add_up(struct ld_names *names, const struct ld_name_map *map, double *x)
+{
+    struct ld_leaf *leaf = names->leaf;
+    size_t rank[LD_NAMES_MOST_LEAVES + 1];
+
+    qsort(names->space, names->n_spaces, sizeof *names->space, by_name);
+    for (size_t i = 0; i < names->n_spaces; i++)
+        rank[names->space[i].number] = i;
+    for (size_t i = 0; i < names->n_leaves; i++) {
+        leaf[i].path = names->path + leaf[i].at;
+        leaf[i].space = rank[leaf[i].space];
+    }
+    sort_leaves(leaf, names->n_leaves);
+    const size_t n = add_up(leaf, names->n_leaves, map->dim);
+    for (size_t i = 0, end = 0; i < n; i = end) {
+        while (end < n && leaf[end].space == leaf[i].space)
+            end++;
+        put_block(leaf + i, end - i, map->dim, weight_of(map, names->space[leaf[i].space].name), x);
+    }
+}

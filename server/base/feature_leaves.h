@@ -1,0 +1,47 @@
+/* Leaves of named features, and what becomes of them: steps 3 and 4 of the mapping that feature_names.h describes. */
+#ifndef LD_FEATURE_LEAVES_H
+#define LD_FEATURE_LEAVES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "spec/split.h"
+
+#define LD_NAMES_MOST_LEAVES 1000u
+
+struct ld_name_map {
+    uint32_t dim; /* 0: there is no mapping, and nothing else of it is read */
+    uint32_t seed;
+    struct kb_split weights; /* by namespace */
+};
+bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *b);
+
+struct ld_leaf {
+    size_t space;
+    uint32_t hash, n_path;
+    size_t at;        /* of its path among all paths */
+    const char *path; /* set when all are there */
+    const char *text; /* s; NULL: none */
+    size_t number;    /* of the leaf, in the order of the walk */
+    double value;     /* later: the signed sum of its coordinate */
+};
+
+struct ld_space {
+    const char *name;
+    size_t number; /* in the order of the walk */
+};
+
+/* Room for the leaves of one object after the other. All zeros: empty. */
+struct ld_names {
+    struct ld_leaf *leaf;
+    char *path; /* of all leaves, one behind the other */
+    struct ld_space *space;
+    size_t n_leaves, cap_leaves, n_path, cap_path, n_spaces, cap_spaces;
+    const char *limit; /* static: the one that the last object has passed, and what it is; NULL: none */
+    uint32_t most;
+};
+/* x, of zeros, becomes the vector of the leaves. */
+void ld_names_add_up(struct ld_names *names, const struct ld_name_map *map, double *x);
+
+#endif
