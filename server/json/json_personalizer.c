@@ -46,10 +46,8 @@ static void check_features(struct ld_in *in, const struct ld_value *list)
         ld_in_leave(in, here);
         n += ld_n_members(ld_item_of(list, i));
     }
-    if (n > MOST_NAMES) {
+    if (n > MOST_NAMES)
         ld_in_fault(in, NULL, "expected at most %u names", MOST_NAMES);
-        ld_problem_limit(in->p, "names", MOST_NAMES);
-    }
 }
 
 static void check_member_features(struct ld_in *in, const struct ld_value *object, const char *key)
@@ -81,8 +79,6 @@ static void read_actions(struct ld_in *in, const struct ld_value *list, struct l
     const size_t n = ld_n_items(list);
     if (n < 1 || n > LD_MOST_ACTIONS) {
         ld_in_fault(in, NULL, "expected an array of 1 to %u actions", LD_MOST_ACTIONS);
-        if (n > LD_MOST_ACTIONS)
-            ld_problem_limit(in->p, "actions", LD_MOST_ACTIONS);
         return;
     }
     kb_ids_init(&seen, ld_hash_key());

@@ -28,7 +28,7 @@ struct ld_ask {
     uint64_t n_neighbours; /* to be named, of one user and one arm; 0: nobody asked */
 };
 #define LD_MOST_CELLS ((size_t)1000)         /* users times arms of one answer */
-#define LD_MOST_NEIGHBOURS_WORK 1000000000.0 /* multiply-adds under the lock for decisions: some 0.2 s */
+#define LD_MOST_NEIGHBOURS_WORK 2000000000.0 /* multiply-adds under the lock for decisions: some 0.2 s */
 
 /* What an answer of /select says of the arm that it shows. */
 struct ld_told {
