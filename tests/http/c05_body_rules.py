@@ -48,7 +48,7 @@ def places_of(schema, value, pointer):
     for one in alternatives(schema):
         if is_map(one) and step in value and not rest:
             found.append((resolve(one["propertyNames"]), step))
-        if isinstance(value, dict) and step in value and (step in one.get("properties", {}) or is_map(one)):
+        if isinstance(value, dict) and step in value and (step in one.get("properties", {}) or isinstance(one.get("additionalProperties"), dict)):
             found += places_of(one.get("properties", {}).get(step) or one["additionalProperties"], value[step], rest)
         elif isinstance(value, list) and ("items" in one or "prefixItems" in one):
             prefix = one.get("prefixItems", [])
