@@ -213,7 +213,9 @@ def members(schema, value):
                 is_missed = key in one.get("required", []) or is_of_dimensions(one, key) or wanted_by
                 yield less, f"/{key}" if is_missed else None
             for key in ("", "a/b~c", "__proto__", "Üñ"):
-                yield {**value, key: 1}, "/" + escape(key)
+                more = one.get("additionalProperties")  # of free names, where it is a schema
+                is_known = isinstance(more, dict) and fits(one.get("propertyNames", {}), key) and fits(more, 1)
+                yield {**value, key: 1}, None if is_known else "/" + escape(key)
             if "minProperties" in one:
                 yield {k: examples(s)[0] for k, s in one["properties"].items()}, ""
 
