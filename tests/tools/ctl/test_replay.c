@@ -39,7 +39,7 @@ START_TEST(full_information_lines_become_selects)
         requests_of("{\"user\":\"u\",\"context\":[0.1,2],\"candidates\":[{\"id\":\"a\",\"features\":[1.5]},\"b\"],"
                     "\"exclude\":[\"c\"],\"rewards\":{\"a\":1}}",
                     "run", NULL),
-        "S{\"user\":\"u\",\"context\":[0.10000000000000001,2],\"candidates\":[{\"id\":\"a\",\"features\":[1.5]},\"b\"],"
+        "S{\"user\":\"u\",\"context\":[0.1,2],\"candidates\":[{\"id\":\"a\",\"features\":[1.5]},\"b\"],"
         "\"exclude\":[\"c\"],\"decision\":\"run-1\"}\n");
 }
 END_TEST
