@@ -120,6 +120,12 @@ static const struct preset *find_preset(const char *name)
     return NULL;
 }
 
+bool kb_preset_follows_features(const char *name)
+{
+    const struct preset *p = find_preset(name);
+    return p != NULL && p->with_features != NULL;
+}
+
 /* Defaults, then the row, then the two rules about dimensions that are zero. */
 enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t context_dim, uint32_t arm_dim)
 {

@@ -245,6 +245,8 @@ const char *kb_preset_name(size_t i);
 /* Fills *spec from a preset for the given dimensions: vector kernels become `delta` where the dimension of
  * the arms is 0 and `ones` where that of the contexts is 0. KB_ENOTFOUND for an unknown name. */
 enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t context_dim, uint32_t arm_dim);
+/* Whether it is another model altogether where arms have features. */
+bool kb_preset_follows_features(const char *name);
 
 /* Checks ranges and combinations (needs / provides). KB_EINVAL for a value out of range, KB_EUNSUPPORTED for
  * a combination; *msg points at the field ("/representation/lambda"). */

@@ -134,7 +134,8 @@ static void put_listed(struct ld_text *t, const struct samples *all)
         {"log_events", "gauge", "Events in the log, behind its summary if there is one.",
          offsetof(struct sample, log_events)},
         {"queue_depth", "gauge", "Changes waiting for the writer.", offsetof(struct sample, depth)},
-        {"queue_bytes", "gauge", "Bytes of the bodies of those.", offsetof(struct sample, waiting_bytes)},
+        {"queue_bytes", "gauge", "Bytes of the bodies of those, and of the vectors that names in them became.",
+         offsetof(struct sample, waiting_bytes)},
         {"model_clamps", "gauge",
          "Pivots and variances that rounding took below their floor, and that were lifted to it, in the model in "
          "force.",

@@ -39,6 +39,9 @@ void ld_app_put_in_force(struct ld_app *app)
     limits->body = (size_t)o->max_body;
     limits->observe_body = (size_t)o->max_observe_body;
     limits->bulk_body = (size_t)o->max_bulk_body;
+    /* A line of the log may have twice bulk_body: so much for what else was in the body, and as much for these vectors,
+     * whose numbers take up to 24 bytes each. */
+    world->max_feature_bytes = (size_t)o->max_bulk_body / 3;
     limits->import_body = (size_t)o->max_import_body;
     limits->metrics_tenants = (size_t)o->metrics_tenants;
     limits->log_requests = (int)o->log_requests;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/hashing.h"
+#include "base/text.h"
 
 #define NO_SPACE SIZE_MAX
 
@@ -74,19 +75,24 @@ double ld_names_squash(double v)
 
 /* --- faults -------------------------------------------------------------------------------------------- */
 
-/* Appends "/key" to a pointer, with ~ and / spelled ~0 and ~1; what does not fit is cut. */
-static size_t put_key(char *to, size_t n, size_t cap, const char *key)
+/* Appends "/key" to a pointer, with ~ and / spelled ~0 and ~1. False: it is cut, before a character without room. */
+static bool put_key(char *to, size_t *n, size_t cap, const char *key)
 {
-    if (n < cap)
-        to[n++] = '/';
-    for (; *key != '\0' && n + 1 < cap; key++) {
-        const bool is_escaped = *key == '~' || *key == '/';
+    if (*n == cap)
+        return false;
+    to[(*n)++] = '/';
+    while (*key != '\0') {
+        const size_t length = ld_text_utf8_length((const unsigned char *)key), step = length > 0 ? length : 1;
+        const char *spelled = *key == '~' ? "~0" : *key == '/' ? "~1" : key;
+        const size_t bytes = spelled != key ? 2 : step;
 
-        to[n++] = is_escaped ? '~' : *key;
-        if (is_escaped)
-            to[n++] = *key == '~' ? '0' : '1';
+        if (bytes > cap - *n)
+            return false;
+        memcpy(to + *n, spelled, bytes);
+        *n += bytes;
+        key += step;
     }
-    return n;
+    return true;
 }
 
 /* At the place in hand. Returns KB_EINVAL. */
@@ -94,10 +100,11 @@ static enum kb_err fail(const struct walk *w, const char *text)
 {
     char pointer[sizeof w->msg->pointer], number[24];
     size_t n = 0;
+    bool is_whole = true;
 
-    for (size_t i = 0; i < w->n_steps; i++) {
+    for (size_t i = 0; is_whole && i < w->n_steps; i++) {
         (void)snprintf(number, sizeof number, "%zu", w->step[i].index);
-        n = put_key(pointer, n, sizeof pointer - 1, w->step[i].key != NULL ? w->step[i].key : number);
+        is_whole = put_key(pointer, &n, sizeof pointer - 1, w->step[i].key != NULL ? w->step[i].key : number);
     }
     pointer[n] = '\0';
     return kb_fail(KB_EINVAL, w->msg, pointer, "%s", text);

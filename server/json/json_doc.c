@@ -68,13 +68,31 @@ struct ld_doc *ld_doc_new(void)
     return doc;
 }
 
-void ld_doc_map_names(struct ld_doc *doc, const struct ld_name_map *map)
+static void unmap_names(struct ld_doc *doc)
 {
+    if (doc->named != NULL)
+        ld_names_close(&doc->named->names);
+    doc->named = NULL;
+    doc->is_short = false;
+}
+
+void ld_doc_map_names(struct ld_doc *doc, const struct ld_name_map *map, size_t most_bytes)
+{
+    if (map->dim == 0) {
+        unmap_names(doc);
+        return;
+    }
     if (doc->named == NULL)
         doc->named = ld_doc_alloc(doc, 1, sizeof *doc->named);
     doc->is_short = doc->named == NULL;
     if (doc->named != NULL)
         doc->named->map = *map;
+    doc->most_mapped = most_bytes;
+}
+
+size_t ld_doc_mapped_bytes(const struct ld_doc *doc)
+{
+    return doc != NULL ? doc->mapped : 0;
 }
 
 bool ld_doc_maps_names(const struct ld_doc *doc)
@@ -88,8 +106,7 @@ void ld_doc_free(struct ld_doc *doc)
         return;
     free(doc->line);
     free(doc->item);
-    if (doc->named != NULL)
-        ld_names_close(&doc->named->names);
+    unmap_names(doc);
     for (struct ld_block *b = doc->blocks, *next; b != NULL; b = next) {
         next = b->next;
         free(b);

@@ -10,9 +10,11 @@ struct ld_name_map;
 
 struct ld_doc *ld_doc_new(void);                               /* NULL on no memory */
 void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives as long as doc; NULL on no memory */
-/* Where a vector may stand, an object of named features may, and is mapped by a copy of this. */
-void ld_doc_map_names(struct ld_doc *doc, const struct ld_name_map *map);
+/* Where a vector may stand, an object of named features may, and is mapped by a copy of this; of dimension 0 it is
+ * none, whatever was there before. Vectors of objects take at most so many bytes a decoding; 0: any. */
+void ld_doc_map_names(struct ld_doc *doc, const struct ld_name_map *map, size_t most_bytes);
 bool ld_doc_maps_names(const struct ld_doc *doc);
+size_t ld_doc_mapped_bytes(const struct ld_doc *doc); /* of such vectors; NULL has none */
 /* Nothing decoded from it may be looked at afterwards; NULL is fine. */
 void ld_doc_free(struct ld_doc *doc);
 

@@ -107,23 +107,13 @@ void ld_settle_metrics(struct ld_settings *s)
 }
 
 /* Its aggregation is the tenant's, and goes with it. */
-static void free_item(struct ld_value *item)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < ld_n_members(item); i++)
-        if (strcmp(item->as.member[i].key, "aggregation") != 0)
-            item->as.member[n++] = item->as.member[i];
-    item->n = (uint32_t)n;
-}
-
 void ld_free_objective(const struct ld_settings *s, struct ld_value *configuration)
 {
     const struct ld_value *list = ld_member_of(configuration, "metrics");
 
     for (size_t i = 0; i < s->n_metrics && i < ld_n_items(list); i++)
         if (!ld_metric_is_measured(s, &s->metric[i]))
-            free_item(&list->as.item[i]);
+            ld_leave_out(&list->as.item[i], "aggregation");
 }
 
 static enum kb_err refuse(size_t i, const char *member, const char *text, struct kb_errmsg *msg)

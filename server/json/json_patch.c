@@ -4,11 +4,13 @@
  * field has a value, and the result is read like the body of a PUT. So null removes a field, and reading gives it its
  * default. Faults are those of PUT, by pointer; where the patch names a field, the pointer is one into the patch.
  *
- * Four things go beyond the RFC:
+ * Five things go beyond the RFC:
  *
  *   version      a member of the patch alone: the version that it was made for
  *   algorithm    where the patch names it, the groups that a preset fills are left out of what it is merged into, so
  *                that they come from the preset; a challenger's likewise
+ *   features     where the patch brings them, what the preset has for no vectors goes with dimensions of 0, so that it
+ *                comes from the preset anew; of each challenger likewise
  *   aggregation  where the patch names it, that of a single objective goes with it
  *   {"x": null}  where no configuration has a field x, it stays in, so that its reader names it
  *
@@ -161,6 +163,34 @@ static void merge(struct ld_in *in, const struct ld_value *target, const struct 
         put_in_patch_order(&m);
 }
 
+/* --- features for models that had none --------------------------------------------------------------- */
+
+/* The groups of a preset that is another model where arms have features. */
+static const char *const of_model[] = {"user_kernel", "representation", "prior", "tune"};
+
+/* Kernels of no vectors are blind: the preset has others. */
+static void open_model(const struct kb_spec *now, struct ld_value *model)
+{
+    const char *algorithm = ld_string_of(ld_member_of(model, "algorithm"));
+
+    if (now->context_dim == 0)
+        ld_leave_out(model, "context_kernel");
+    if (now->arm_dim == 0)
+        ld_leave_out(model, "arm_kernel");
+    if (now->arm_dim == 0 && algorithm != NULL && kb_preset_follows_features(algorithm))
+        for (size_t i = 0; i < sizeof of_model / sizeof *of_model; i++)
+            ld_leave_out(model, of_model[i]);
+}
+
+static void open_models(const struct ld_settings *now, struct ld_value *configuration)
+{
+    const struct ld_value *challengers = ld_member_of(configuration, "challengers");
+
+    for (size_t i = 0; i < ld_n_members(challengers); i++)
+        open_model(&now->spec, &challengers->as.member[i].value);
+    open_model(&now->spec, configuration);
+}
+
 /* 0: the patch is for any. */
 static uint64_t version_of(struct ld_in *in, const struct ld_value *patch)
 {
@@ -193,6 +223,8 @@ int ld_decode_patch(struct ld_doc *doc, const struct ld_settings *now, uint64_t 
     else if (ld_doc_parse(&base, text, n, false, p) == 0) {
         if (ld_member_of(&doc->root, "aggregation") != NULL)
             ld_free_objective(now, &base->root);
+        if (ld_is(ld_member_of(&doc->root, "features"), LD_V_OBJECT))
+            open_models(now, &base->root);
         merge(&in, &base->root, &doc->root, &ld_configuration_rules, &merged);
         ld_in_settings(&in, &merged, out);
     }

@@ -26,6 +26,7 @@
 void ld_in_init(struct ld_in *in, struct ld_doc *doc, struct ld_problem *p)
 {
     in->doc = doc;
+    doc->mapped = 0;
     in->p = p;
     in->is_log = in->is_thorough = false;
     in->path[0] = '\0';
@@ -41,9 +42,12 @@ void ld_in_set_dims(struct ld_in *in, uint32_t context_dim, uint32_t arm_dim)
     in->dim[LD_DIM_POINT] = context_dim + arm_dim;
 }
 
-/* Decoders end with it: whatever was reported on the way decides. That includes memory that ran out. */
+/* Decoders end with it: whatever was reported on the way decides. That includes memory that ran out. The room in which
+ * names were mapped goes: a document may wait long behind it. */
 int ld_in_done(const struct ld_in *in)
 {
+    if (in->doc->named != NULL)
+        ld_names_close(&in->doc->named->names);
     return in->p->status == 0 ? 0 : -1;
 }
 

@@ -84,6 +84,18 @@ static inline const struct ld_value *ld_member_of(const struct ld_value *v, cons
     return NULL;
 }
 
+/* The member goes, if it is there; all others keep their order. */
+static inline void ld_leave_out(struct ld_value *object, const char *key)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < ld_n_members(object); i++)
+        if (strcmp(object->as.member[i].key, key) != 0)
+            object->as.member[n++] = object->as.member[i];
+    if (ld_is(object, LD_V_OBJECT))
+        object->n = n;
+}
+
 /* Why a text is no value: nested too deep, where `at` is then; or there was no memory; else it is jansson's to say. */
 enum ld_parser_fault { LD_FAULT_TEXT, LD_FAULT_DEPTH, LD_FAULT_MEMORY };
 
@@ -121,12 +133,13 @@ struct ld_named {
 
 struct ld_doc {
     struct ld_value root;
-    size_t *line;            /* NDJSON: line of each item of the root, from 0; else NULL */
-    struct ld_value *item;   /* NDJSON: those items */
-    struct ld_block *blocks; /* memory of the text, its values and what was decoded, newest first */
-    double magnitude;        /* largest that a number of a model may be in size (ld_doc_bound) */
-    struct ld_named *named;  /* objects may stand for vectors (json_vector.h); NULL: they may not */
-    bool is_short;           /* of memory, when that was asked for */
+    size_t *line;               /* NDJSON: line of each item of the root, from 0; else NULL */
+    struct ld_value *item;      /* NDJSON: those items */
+    struct ld_block *blocks;    /* memory of the text, its values and what was decoded, newest first */
+    double magnitude;           /* largest that a number of a model may be in size (ld_doc_bound) */
+    struct ld_named *named;     /* objects may stand for vectors (json_vector.h); NULL: they may not */
+    size_t mapped, most_mapped; /* bytes of vectors that the last decoding made of objects; 0: any */
+    bool is_short;              /* of memory, when that was asked for */
 };
 
 #endif

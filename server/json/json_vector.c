@@ -59,6 +59,22 @@ static bool is_bounded(const struct ld_in *in, const double *x, uint32_t dim)
     return most <= in->doc->magnitude;
 }
 
+/* An object of two bytes may become a vector of 32 kB: what a body's vectors take is bounded beside its own bytes. */
+static bool has_room(struct ld_in *in, uint32_t dim)
+{
+    struct ld_doc *doc = in->doc;
+    const size_t bytes = dim * sizeof(double);
+
+    if (doc->most_mapped == 0 || bytes <= doc->most_mapped - doc->mapped) {
+        doc->mapped += bytes;
+        return true;
+    }
+    ld_in_fault(in, NULL, "the vectors of the body's objects take more than %zu bytes: send it in parts",
+                doc->most_mapped);
+    ld_problem_limit(in->p, "feature_bytes", (double)doc->most_mapped);
+    return false;
+}
+
 static const double *read_named(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which)
 {
     static const struct ld_named_tree tree = {look, item, each};
@@ -74,6 +90,8 @@ static const double *read_named(struct ld_in *in, const struct ld_value *v, uint
                     name_of(which), (unsigned)dim, dim > 0 ? "an array of as many numbers" : "none");
         return NULL;
     }
+    if (!has_room(in, named->map.dim))
+        return NULL;
     double *x = ld_in_alloc(in, named->map.dim, sizeof *x);
     const enum kb_err rc = x != NULL ? ld_names_map(&named->names, &named->map, &tree, v, x, &msg) : KB_ENOMEM;
     if (rc == KB_ENOMEM)

@@ -142,6 +142,12 @@ static int drain_s(const struct ld_tenant *t, size_t depth)
 
 /* ---- the line --------------------------------------------------------------------------------------- */
 
+/* What it keeps in memory, as far as its caller has chosen that. */
+static size_t bytes_of(const struct ld_op *op)
+{
+    return op->bytes + ld_doc_mapped_bytes(op->doc);
+}
+
 /* Which limit keeps the op out; LD_N_LIMITED: none. Lock held. Alone in the line an op may have any size. */
 static enum ld_limited limit_of(const struct ld_tenant *t, const struct ld_op *op)
 {
@@ -149,7 +155,7 @@ static enum ld_limited limit_of(const struct ld_tenant *t, const struct ld_op *o
 
     if (t->depth >= w->max_queue)
         return LD_LIMITED_QUEUE;
-    const bool is_heavy = w->max_queue_bytes > 0 && t->depth > 0 && t->queued_bytes + op->bytes > w->max_queue_bytes;
+    const bool is_heavy = w->max_queue_bytes > 0 && t->depth > 0 && t->queued_bytes + bytes_of(op) > w->max_queue_bytes;
     return is_heavy ? LD_LIMITED_QUEUE_BYTES : LD_N_LIMITED;
 }
 
@@ -169,7 +175,7 @@ static enum ld_limited push(struct ld_tenant *t, struct ld_op *op, size_t *depth
             t->tail->next = op;
         t->tail = op;
         t->depth++;
-        t->queued_bytes += op->bytes;
+        t->queued_bytes += bytes_of(op);
         if (atomic_load(&t->waiting_since_us) == 0)
             atomic_store(&t->waiting_since_us, ld_monotonic_us());
     }
@@ -236,7 +242,7 @@ struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max)
         last = t->head;
         t->head = last->next;
         t->depth--;
-        t->queued_bytes -= last->bytes;
+        t->queued_bytes -= bytes_of(last);
     }
     if (last != NULL)
         last->next = NULL;

@@ -307,8 +307,8 @@ uint32_t ld_tenant_dims(struct ld_tenant *t, struct ld_doc *doc, uint32_t *conte
     epoch = t->dims_epoch;
     *context_dim = t->settings.spec.context_dim;
     *arm_dim = t->settings.spec.arm_dim;
-    if (t->settings.features.dim > 0 && doc != NULL)
-        ld_doc_map_names(doc, &t->settings.features);
+    if (doc != NULL)
+        ld_doc_map_names(doc, &t->settings.features, t->world->max_feature_bytes);
     pthread_rwlock_unlock(&t->deciding);
     return epoch;
 }

@@ -110,7 +110,8 @@ struct ld_world {
     struct ld_progress *progress;     /* of openings (recover.h); NULL: nobody looks */
     int64_t (*now_ms)(void);          /* wall clock, replaceable in tests */
     atomic_size_t max_queue;          /* ops waiting per tenant before 503 */
-    atomic_size_t max_queue_bytes;    /* bytes of their bodies likewise; 0: any */
+    atomic_size_t max_queue_bytes;    /* bytes of their bodies, and of vectors of names, likewise; 0: any */
+    atomic_size_t max_feature_bytes;  /* of the vectors that the objects of one body become; 0: any */
     atomic_size_t max_opening;        /* requests that wait for one tenant to be opened, likewise */
     atomic_size_t max_pending;        /* open decisions per tenant before 503 */
     _Atomic uint64_t snapshot_events; /* log rows between snapshots */

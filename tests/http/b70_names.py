@@ -250,6 +250,47 @@ def test_contexts_are_required_and_the_error_says_what_may_stand_there(api, name
     assert answer["errors"][0]["pointer"] == "/context" and "an object of named features" in answer["errors"][0]["detail"]
 
 
+def test_what_a_bodys_objects_become_is_bounded_beside_its_bytes(boot):
+    """A vector of 256 numbers takes 2048 bytes, whatever its object takes: four of them fit into a third of 30000."""
+    api = Client(boot("--max-bulk-body", "30000"), tenant="t")
+    put_named(api, "t", {"mapping": "names-1"}, algorithm="ek-ucb")
+    arms = [{"id": f"a{i}", "features": {}} for i in range(5)]
+    line = {"user": "u", "context": {}, "arm": arms[0], "reward": 1}
+    before = api.digest("t"), api.events("t")
+    for method, path, body, pointer in [("PUT", "/tenants/t/arms", {"arms": arms}, "/arms/4/features"), ("PATCH", "/tenants/t/arms", {"arms": arms}, "/arms/4/features"),
+                                        ("POST", "/select", {"user": "u", "context": {}, "candidates": arms}, "/candidates/3/features"),
+                                        ("POST", "/tenants/t/posterior", {"users": ["u"], "context": {}, "arms": arms}, "/arms/3/features"),
+                                        ("POST", "/observe", [line] * 3, "/2/")]:
+        answer = api.call(method, path, body, kind=NDJSON if isinstance(body, list) else None, expect=400).json
+        assert (answer["limit"], answer["max"]) == ("feature_bytes", 10000), answer
+        assert answer["errors"][0]["pointer"].startswith(pointer) and "send it in parts" in answer["errors"][0]["detail"], answer
+    assert (api.digest("t"), api.events("t")) == before
+    api.put_arms("t", arms[:4])
+    api.call("PATCH", "/tenants/t/arms", {"arms": arms[4:]})
+    api.call("POST", "/observe", [line] * 2, kind=NDJSON)
+    api.call("POST", "/tenants/t/posterior", {"users": ["u"], "context": {}, "arms": arms[:3]})
+    assert len(api.select("u", context={}, candidates=arms[:3], explain=True)["ranking"]) == 3
+    api.call("POST", "/tenants/new/import", raw=api.call("GET", "/tenants/t/export").content, kind=NDJSON, expect=(200, 201))
+    assert api.digest("new") == api.digest("t")
+
+
+def test_the_longest_line_that_named_arms_make_is_taken_in_again(boot):
+    """As many vectors as a body may have, of numbers with as many digits as there are, and a body as long as one may be."""
+    most, rng = 1 << 20, random.Random(2)
+    api = Client(boot("--max-bulk-body", str(most)), tenant="t")
+    put_named(api, "t", {"mapping": "names-1", "dim": 256, "weights": {"v": 1e-9}}, algorithm="random")
+    arms = [{"id": f"a{i}", "features": {"v": [rng.choice((-9, -7, -8, 3)) for _ in range(999)]}} for i in range(most // 3 // 2048)]
+    left = most - len(json.dumps({"arms": arms})) - 20 * len(arms)
+    for arm in arms:
+        arm["value"] = "x" * min(4000, left // len(arms))
+    assert most * 0.98 < len(json.dumps({"arms": arms})) <= most
+    api.put_arms("t", arms)
+    lines = api.call("GET", "/tenants/t/export").content
+    assert most * 1.2 < max(map(len, lines.splitlines())) < 2 * most
+    api.call("POST", "/tenants/new/import", raw=lines, kind=NDJSON, expect=(200, 201))
+    assert api.digest("new") == api.digest("t")
+
+
 # ---- the configuration --------------------------------------------------------------------------------------------------------------
 
 BAD = [({}, "/features/mapping"), ({"mapping": "names-2"}, "/features/mapping"), ({"mapping": "names-1", "dim": 0}, "/features/dim"),
@@ -307,7 +348,44 @@ def test_a_patch_brings_it_changes_it_and_takes_it_away(api, name):
     assert patch(422, context_dim=4)["errors"][0]["pointer"] == "/context_dim"
     shown = patch(features=None)["configuration"]
     assert "features" not in shown and shown["context_dim"] == 16
-    assert patch(features=None, context_dim=0, arm_dim=0)["configuration"]["context_dim"] == 0
+    assert patch(422, features=None, context_dim=0, arm_dim=0)["errors"][0]["pointer"] == "/arm_kernel/type"
+    assert patch(features=None, context_dim=0, arm_dim=0, algorithm="ek-ucb")["configuration"]["context_dim"] == 0
+
+
+ALGORITHMS = ["laplaced", "laplaced-by-arm", "laplaced-by-component", "laplaced-kors", "ek-ucb", "lk-gp-ucb", "lin-ucb", "cmm-ucb", "bkb", "ucb", "ts", "random"]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_features_that_a_patch_brings_are_read_by_the_model(api, name, algorithm):
+    """As if the tenant had had them from the beginning, challengers too."""
+    fields = {"algorithm": algorithm, "seed": 4, "challengers": {"own": {"confidence": {"beta": 3}}, "c1": {"algorithm": "lin-ucb"}, "c2": {"algorithm": "laplaced"}}}
+    for one in (name, f"{name}-2"):
+        api.call("PUT", f"/tenants/{one}", {**fields, **({"features": MAPPING} if one == name else {})}, expect=201)
+    api.call("PATCH", f"/tenants/{name}-2", {"features": MAPPING}, kind="application/merge-patch+json")
+    shown = [api.call("GET", f"/tenants/{one}").json["configuration"] for one in (name, f"{name}-2")]
+    assert shown[0] == shown[1]
+    for one in (name, f"{name}-2"):
+        for i in range(12):
+            api.observe("u", {"id": "ab"[i % 2], "features": (SPORT, NEWS)[i % 2]}, i // 2 % 2, tenant=one, context=({"device": "desk"}, PHONE)[i // 2 % 2])
+    ask = {"users": ["u"], "arms": [{"id": "a", "features": SPORT}]}
+    means = [[api.call("POST", f"/tenants/{one}/posterior", {**ask, "context": c}).json["mean"][0] for c in (PHONE, {"device": "desk"})] for one in (name, f"{name}-2")]
+    assert means[0] == pytest.approx(means[1], rel=1e-9)
+    assert (means[0][0] == means[0][1]) == (algorithm in ("ucb", "ts", "random"))
+
+
+def test_what_the_patch_or_the_tenant_has_named_stays_beside_features(api, name):
+    api.put_tenant(name, algorithm="laplaced", rule={"type": "rand_ucb", "epsilon": 0.3})
+
+    def patch(one, **fields):
+        return api.call("PATCH", f"/tenants/{one}", fields, kind="application/merge-patch+json").json["configuration"]
+
+    shown = patch(name, features=MAPPING, context_kernel={"type": "matern32"})
+    assert (shown["context_kernel"]["type"], shown["arm_kernel"]["type"], shown["rule"]["epsilon"]) == ("matern32", "rbf", 0.3)
+    shown = patch(name, features={"seed": 6}, rule={"epsilon": 0.2})
+    assert (shown["context_kernel"]["type"], shown["rule"]["epsilon"]) == ("matern32", 0.2)
+    api.put_tenant(f"{name}-2", algorithm="ek-ucb", context_dim=32, context_kernel={"type": "linear"}, representation={"lambda": 0.7})
+    shown = patch(f"{name}-2", features=MAPPING)
+    assert (shown["context_kernel"]["type"], shown["arm_kernel"]["type"], shown["representation"]["lambda"]) == ("linear", "rbf", 0.7)
 
 
 @pytest.mark.parametrize("change", [{"seed": 6}, {"weights": {}}, {"weights": {"article": 2.5, "": 0.6}}], ids=str)

@@ -49,7 +49,7 @@ TOO_MUCH = [
     ("GET", "/tenants/t/stats?window_s=31536001", None, None, 400, "window_s", 31536000),
 ]
 # Those that other files bring about: rates, queues, reload, keys.
-ELSEWHERE = {"rate", "queue", "queue_bytes", "pending", "opening", "work", "transfers", "body_memory", "keys", "arms", "streams", "neighbours_work"}
+ELSEWHERE = {"rate", "queue", "queue_bytes", "pending", "opening", "work", "transfers", "body_memory", "keys", "arms", "streams", "neighbours_work", "feature_bytes"}
 
 
 @pytest.fixture
@@ -77,6 +77,15 @@ def test_a_line_that_is_too_long_is_named(boot):
         problem = client.call("POST", path, raw=text, kind=NDJSON, expect=400).json
         assert (problem.get("limit"), problem.get("max")) == ("line_bytes", 2048), problem
         assert "longer than this server takes" in json.dumps(problem)
+
+
+def test_vectors_of_objects_that_are_too_many_are_named(boot):
+    client = Client(boot("--max-bulk-body", "1200"))
+    client.put_tenant("t", algorithm="random", features={"mapping": "names-1", "dim": 51})
+    problem = client.call("PUT", ARMS, [{"id": "a", "features": {}}], expect=400).json
+    assert (problem["limit"], problem["max"], problem["errors"][0]["pointer"]) == ("feature_bytes", 400, "/0/features")
+    client.put_tenant("u", algorithm="random", features={"mapping": "names-1", "dim": 50})
+    client.put_arms("u", [{"id": "a", "features": {}}])
 
 
 def test_what_is_wrong_otherwise_names_no_limit(tenant):

@@ -102,6 +102,28 @@ def test_large_bodies_do_not_pile_up_in_a_queue(boot):
     assert metric(client, 'observations_total{tenant="t"}') == 1 + 1000 * served
 
 
+def test_vectors_of_names_count_in_a_queue_as_bodies_do(boot):
+    """Seventy bytes of a body become two vectors of 32 kB."""
+    server = boot("--max-queue-bytes", "150k")
+    client = Client(server, tenant="t")
+    client.put_tenant("t", algorithm="random", features={"mapping": "names-1", "dim": 4096})
+    line = {"user": "u", "context": {}, "arm": {"id": "a", "features": {}}, "reward": 1}
+    client.call("POST", "/observe", line)
+    other = lock(server.data / "tenants" / "t.db")
+    crowd = Crowd(server, [("POST", "/observe", line)] * 20, tenant="t")
+    crowd.wait_for(10, 503)
+    other.execute("ROLLBACK")
+    other.close()
+    answers = crowd.join()
+    for answer in answers:
+        if answer.status == 503:
+            check_refusal(answer, "queue_bytes", 150 << 10)
+    served = sum(a.status == 200 for a in answers)
+    assert served >= 2
+    assert metric(client, 'observations_total{tenant="t"}') == 1 + served
+    assert metric(client, 'queue_bytes{tenant="t"}') == 0
+
+
 def test_requests_that_hang_keep_no_writer_from_its_thread(boot):
     """The registry's file hangs: creations fill their half of the pool and their line. Tenants that are open decide and
     learn, one that is closed is opened, and when the file is back the line is worked off."""

@@ -119,6 +119,34 @@ START_TEST(each_kind_of_value_has_the_keys_of_its_path)
 }
 END_TEST
 
+START_TEST(a_pointer_without_room_ends_behind_a_whole_character)
+{
+    char name[3 * 70 + 1] = "", pointer[128] = "/";
+    const struct node inner[] = {NUMBER(NULL, 1)};
+    const struct node lists[] = {{.kind = LD_NAMED_ARRAY, .below = inner, .n = 1}};
+
+    /* Two bytes each: 63 of them and the slash are 127. */
+    for (int i = 0; i < 70; i++)
+        strcat(name, "\xc3\xa4");
+    memcpy(pointer + 1, name, 126);
+    const struct node two = OBJECT(NULL, {.kind = LD_NAMED_ARRAY, .key = name, .below = lists, .n = 1});
+    expect_fault(&two, pointer, "an array in an array");
+    /* Three bytes each: 42 of them are 126, and nothing comes in place of what was cut. */
+    for (int i = 0; i < 70; i++)
+        memcpy(name + 3 * i, "\xe2\x82\xac", 4);
+    (void)snprintf(pointer, sizeof pointer, "/%.126s", name);
+    const struct node three = OBJECT(NULL, {.kind = LD_NAMED_ARRAY, .key = name, .below = lists, .n = 1});
+    expect_fault(&three, pointer, "an array in an array");
+    /* One more before them: the last one has no room, and one byte stays empty. */
+    memmove(name + 1, name, 3 * 69);
+    name[0] = 'x';
+    name[1 + 3 * 69] = '\0';
+    (void)snprintf(pointer, sizeof pointer, "/%.124s", name);
+    const struct node one = OBJECT(NULL, {.kind = LD_NAMED_ARRAY, .key = name, .below = lists, .n = 1});
+    expect_fault(&one, pointer, "an array in an array");
+}
+END_TEST
+
 START_TEST(of_one_key_the_last_counts_and_texts_are_keys_of_their_own)
 {
     const struct node object =
@@ -279,6 +307,7 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("feature names", each_kind_of_value_has_the_keys_of_its_path,
+                   a_pointer_without_room_ends_behind_a_whole_character,
                    of_one_key_the_last_counts_and_texts_are_keys_of_their_own,
                    sixteen_numbers_are_an_embedding_and_fifteen_are_not,
                    weights_scale_namespaces_and_small_blocks_keep_their_size, the_order_of_members_changes_no_bit,

@@ -441,6 +441,37 @@ START_TEST(memory_of_a_document_is_zeroed_aligned_and_apart)
 }
 END_TEST
 
+/* A document may be decoded again, under what the tenant has by then. */
+START_TEST(a_mapping_of_names_goes_with_the_tenants)
+{
+    static const char text[] = "{\"arms\":[{\"id\":\"a\",\"features\":{\"k\":1}},{\"id\":\"b\",\"features\":{}}]}";
+    const struct ld_name_map map = {.dim = ARM_DIM}, none = {.dim = 0};
+    struct ld_doc *doc = NULL;
+    struct ld_problem p;
+    struct kb_event ev;
+
+    ld_problem_init(&p);
+    ck_assert_int_eq(ld_doc_parse(&doc, text, strlen(text), false, &p), 0);
+    for (int i = 0; i < 3; i++) {
+        ld_doc_map_names(doc, &map, 2 * ARM_DIM * sizeof(double));
+        ck_assert(ld_doc_maps_names(doc));
+        ck_assert_int_eq(ld_decode_arms(doc, false, ARM_DIM, &ev, &p), 0);
+        ck_assert_uint_eq(ld_doc_mapped_bytes(doc), 2 * ARM_DIM * sizeof(double));
+    }
+    ld_doc_map_names(doc, &none, 0);
+    ck_assert(!ld_doc_maps_names(doc));
+    ck_assert_int_eq(ld_decode_arms(doc, false, ARM_DIM, &ev, &p), -1);
+    ck_assert_str_eq(p.errors[0].pointer, "/arms/0/features");
+    ck_assert_uint_eq(ld_doc_mapped_bytes(doc), 0);
+    ld_problem_init(&p);
+    ld_doc_map_names(doc, &map, 2 * ARM_DIM * sizeof(double) - 1);
+    ck_assert_int_eq(ld_decode_arms(doc, false, ARM_DIM, &ev, &p), -1);
+    ck_assert_str_eq(p.errors[0].pointer, "/arms/1/features");
+    ck_assert_str_eq(p.limit, "feature_bytes");
+    ld_doc_free(doc);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("json_in");
@@ -455,6 +486,7 @@ int main(void)
     tcase_add_test(tc, observations_come_alone_or_in_lines);
     tcase_add_test(tc, graphs_come_as_object_array_or_lines);
     tcase_add_test(tc, patches_add_and_remove);
+    tcase_add_test(tc, a_mapping_of_names_goes_with_the_tenants);
     tcase_add_test(tc, memory_of_a_document_is_zeroed_aligned_and_apart);
     suite_add_tcase(s, tc);
     return kbt_run_suite(s);
