@@ -9,6 +9,7 @@
 #include "posterior/exact.h"
 
 #define ROW_WORK 500.0    /* of a look-up, in multiply-adds, of which a nanosecond has ten: 50 ns */
+#define HASH_WORK 20.0    /* of each coordinate of its point, which is hashed and compared */
 #define KERNEL_WORK 250.0 /* of a value of a kernel beside its coordinates, as measured: 11 to 33 ns */
 
 void kb_posterior_influence(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
@@ -48,6 +49,7 @@ bool kb_posterior_tells_users(const struct kb_posterior *p)
 double kb_posterior_influence_work(const struct kb_posterior *p, size_t n_rows)
 {
     const double m = p->ops->is_sketch ? (double)p->support.n : kb_posterior_width(p);
-    const double row = p->ops->is_sketch ? m * ((double)p->support.dim + KERNEL_WORK) : ROW_WORK;
+    const double dim = (double)p->support.dim;
+    const double row = p->ops->is_sketch ? m * (dim + KERNEL_WORK) : ROW_WORK + HASH_WORK * dim;
     return 4 * m * m + (double)p->support.n + row * (double)n_rows;
 }

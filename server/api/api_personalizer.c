@@ -50,12 +50,11 @@ static void reply_rank(void *arg)
     struct ld_op *op = arg;
     const struct ranking *k = op->arg;
     struct ld_reply reply = {.status = 201, .headers = &ignored, .n_headers = k->has_features ? 0 : 1};
-    if (op->problem->status == 0)
-        reply.text = ld_encode_ranking(&k->rank, op->reply, op->n_reply, &reply.n);
-    if (op->problem->status != 0)
-        ld_reply_problem(k->request, op->problem);
-    else if (reply.text == NULL)
-        ld_reply_status(k->request, 503, "out of memory");
+    struct ld_problem p = *op->problem;
+    if (p.status == 0)
+        reply.text = ld_encode_ranking(&k->rank, op->reply, op->n_reply, &reply.n, &p);
+    if (reply.text == NULL)
+        ld_reply_problem(k->request, &p);
     else
         ld_reply(k->request, &reply);
     ld_op_free(op);
@@ -172,7 +171,7 @@ static const char *word_of(const struct ld_op *op)
         return result != NULL && result->status == LD_DUPLICATE ? "duplicate" : "learned";
     switch (op->problem->status) {
     case 404:
-        return "unknown";
+        return op->problem->type == LD_NO_DECISION ? "unknown" : NULL;
     case 409:
         return "ignored";
     case 410:
@@ -205,7 +204,7 @@ static void reply_activation(void *arg)
 {
     struct ld_op *op = arg;
     const int status = op->problem->status;
-    if (status == 404)
+    if (status == 404 && op->problem->type == LD_NO_DECISION)
         ld_reply_status(op->arg, 400, "there is no such event to activate");
     else if (status != 0 && status != 410)
         ld_reply_problem(op->arg, op->problem);
@@ -293,29 +292,7 @@ static void service_done(struct ld_op *op)
     ld_request_reply_by(op->arg, reply_service, op);
 }
 
-/* PUT /personalizer/{v}/configurations/service: a patch of the tenant's configuration. */
-bool api_service_put(struct ld_call *c, struct ld_reply *out)
-{
-    struct ld_problem *p = out->problem;
-    struct ld_doc *doc = NULL;
-    struct ld_op *op = ld_op_new(LD_OP_PATCH);
-    char *patch = NULL;
-    size_t n = 0;
-    if (op != NULL && ld_call_parse(c, &doc, p) == 0)
-        patch = ld_decode_service(doc, &n, p);
-    if (patch == NULL)
-        ld_problem_set(p, 503, "out of memory"); /* unless a fault was told */
-    else if (ld_doc_parse(&op->doc, patch, n, false, p) == 0)
-        ld_doc_bound(op->doc, c->server->limits.magnitude);
-    free(patch);
-    ld_doc_free(doc);
-    if (p->status == 0 && fill_patch(c, op, p))
-        return submit(c, op, service_done);
-    ld_op_free(op);
-    return true;
-}
-
-/* GET of it. */
+/* GET /personalizer/{v}/configurations/service. */
 bool api_service_get(struct ld_call *c, struct ld_reply *out)
 {
     struct ld_reply shown = {.problem = out->problem};
@@ -325,5 +302,40 @@ bool api_service_get(struct ld_call *c, struct ld_reply *out)
     free(shown.text);
     if (out->text == NULL)
         ld_problem_set(out->problem, 503, "out of memory");
+    return true;
+}
+
+/* The patch that a body asks for, malloc'd. NULL with *p. */
+static char *read_service(struct ld_call *c, size_t *n, struct ld_problem *p)
+{
+    struct ld_reply told = {.problem = p};
+    struct ld_doc *doc = NULL, *now = NULL;
+    char *patch = NULL;
+    (void)api_service_get(c, &told);
+    if (told.text != NULL && ld_call_parse(c, &doc, p) == 0 && ld_doc_parse(&now, told.text, told.n, false, p) == 0)
+        patch = ld_decode_service(doc, now, n, p);
+    if (patch == NULL)
+        ld_problem_set(p, 503, "out of memory"); /* unless a fault was told */
+    free(told.text);
+    ld_doc_free(doc);
+    ld_doc_free(now);
+    return patch;
+}
+
+/* PUT of it: a patch of the tenant's configuration. */
+bool api_service_put(struct ld_call *c, struct ld_reply *out)
+{
+    struct ld_problem *p = out->problem;
+    struct ld_op *op = ld_op_new(LD_OP_PATCH);
+    size_t n = 0;
+    char *patch = op != NULL ? read_service(c, &n, p) : NULL;
+    if (patch == NULL)
+        ld_problem_set(p, 503, "out of memory");
+    else if (ld_doc_parse(&op->doc, patch, n, false, p) == 0)
+        ld_doc_bound(op->doc, c->server->limits.magnitude);
+    free(patch);
+    if (p->status == 0 && fill_patch(c, op, p))
+        return submit(c, op, service_done);
+    ld_op_free(op);
     return true;
 }

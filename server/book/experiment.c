@@ -172,6 +172,7 @@ static enum kb_err begin(struct ld_experiment *e, const struct kb_event *ev)
     e->next_look = 1;
     e->metric = metric;
     e->n_metrics = e->now.n_metrics;
+    e->has_metric_policies = true;
     for (size_t m = 0; m < e->n_metrics; m++) {
         e->metric[m].policy.reach = e->policy.reach;
         for (size_t a = 0; a < n; a++)

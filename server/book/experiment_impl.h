@@ -139,6 +139,7 @@ struct ld_experiment {
     struct ld_comparison policy;   /* against the holdout */
     struct ld_metric_sums *metric; /* [n_metrics], owned */
     size_t n_metrics;
+    bool has_metric_policies; /* else begun before there were any: the arms have all of a metric's level */
     struct kb_traffic traffic[LD_EXPERIMENT_ARMS + 1]; /* the last of n_arms + 1 is the holdout's */
     uint64_t n_counted, n_left_out, n_clipped, n_beyond, next_look;
     double traffic_log_e; /* the largest at a look so far */
@@ -176,6 +177,8 @@ void ld_metrics_take(struct ld_experiment *e, struct ld_waiting *w, const struct
 void ld_metrics_count(struct ld_experiment *e, const struct ld_waiting *w, const double *p);
 void ld_metrics_look(struct ld_experiment *e, const struct kb_event *ev);
 void ld_metrics_show(const struct ld_experiment *e, struct ld_experiment_view *out);
+/* Whether the policy is compared with the holdout by metrics. */
+bool ld_metrics_compare_policy(const struct ld_experiment *e);
 /* What its intervals are for: each end by itself at a guardrail's level, both at the experiment's of all others; of all
  * arms at once. */
 double ld_metric_log_inverse(const struct ld_experiment *e, const struct ld_metric_sums *s);

@@ -117,7 +117,7 @@ static void save_metrics(const struct ld_experiment *e, struct kb_writer *w)
         save_metric(&e->metric[m], e->n_arms, w);
     for (uint64_t k = e->waiting.head; e->n_metrics > 0 && k < e->waiting.tail; k++)
         kb_put_doubles(w, ld_waiting_values(&e->waiting, &e->waiting.entry[k & (e->waiting.cap - 1)]), e->n_metrics);
-    for (size_t m = 0; m < e->n_metrics; m++)
+    for (size_t m = 0; m < e->n_metrics && e->has_metric_policies; m++)
         save_comparison(&e->metric[m].policy, w);
 }
 
@@ -427,10 +427,10 @@ static enum kb_err load_metrics(struct ld_experiment *e, struct kb_reader *r)
     KB_TRY(ld_waiting_widen(&e->waiting, n));
     for (uint64_t k = e->waiting.head; k < e->waiting.tail; k++)
         kb_get_doubles(r, ld_waiting_values(&e->waiting, &e->waiting.entry[k & (e->waiting.cap - 1)]), n);
-    const bool has_policies = r->pos < r->n; /* else they begin now: the body was written before there were any */
+    e->has_metric_policies = r->pos < r->n; /* else the sums began before there were any, and go on without */
     for (size_t m = 0; m < n; m++) {
         e->metric[m].policy.reach = e->policy.reach;
-        if (has_policies && r->rc == KB_OK)
+        if (e->has_metric_policies && r->rc == KB_OK)
             load_comparison(&e->metric[m].policy, r);
     }
     rc = r->rc;

@@ -3,7 +3,8 @@
  * A decision is counted for all metrics when it is counted, which is when its window closes: until then each of them
  * may still change. What was not told counts as the metric's default. Values are clipped to the metric's range and
  * divided by its width. Where there is a holdout, the first decision of each user counts for the policy against it, and
- * that comparison shares the level of the arms'. The check of traffic is the experiment's: it knows no rewards. */
+ * that comparison shares the level of the arms'; sums that began when there was no such comparison have promised all of
+ * the level to the arms, and go on without it. The check of traffic is the experiment's: it knows no rewards. */
 #include <math.h>
 #include <string.h>
 
@@ -87,16 +88,21 @@ void ld_metrics_count(struct ld_experiment *e, const struct ld_waiting *w, const
 
         if ((w->flags & LD_WAITS_HAS_ODDS) != 0)
             count_by_arm(e, s, w, p, r);
-        if ((w->flags & LD_WAITS_IS_FIRST) != 0)
+        if ((w->flags & LD_WAITS_IS_FIRST) != 0 && ld_metrics_compare_policy(e))
             (void)ld_comparison_add(&s->policy, e->holdout, 1 - e->holdout, !is_holdout, r);
     }
 }
 
 /* ---- looks ------------------------------------------------------------------------------------------------- */
 
+bool ld_metrics_compare_policy(const struct ld_experiment *e)
+{
+    return e->holdout > 0 && e->has_metric_policies;
+}
+
 double ld_metric_log_inverse(const struct ld_experiment *e, const struct ld_metric_sums *s)
 {
-    const double n = (double)ld_experiment_n_sentences(e);
+    const double n = (double)(e->n_arms - 1 + ld_metrics_compare_policy(e));
 
     return s->settings.role == LD_GUARDRAIL ? log(n / s->settings.level) : log(2 * n / e->begun.level);
 }
@@ -132,7 +138,7 @@ void ld_metrics_look(struct ld_experiment *e, const struct kb_event *ev)
         for (size_t a = 0; a < e->n_arms && s->settings.role == LD_GUARDRAIL; a++)
             if (a != e->baseline)
                 look_at(e, s, &s->against[a], ev);
-        if (s->settings.role == LD_GUARDRAIL && e->holdout > 0)
+        if (s->settings.role == LD_GUARDRAIL && ld_metrics_compare_policy(e))
             look_at(e, s, &s->policy, ev);
     }
 }
@@ -201,7 +207,7 @@ static void find_changes(const struct ld_experiment *e, struct ld_experiment_vie
         for (size_t a = 0; a < e->n_arms; a++)
             if (a != e->baseline)
                 add_test(&t, &out->metric[m].difference[a]);
-        if (e->holdout > 0)
+        if (out->has_metric_policies)
             add_test(&t, &out->metric[m].policy);
     }
     out->n_tests = t.n;
@@ -216,6 +222,7 @@ static void find_changes(const struct ld_experiment *e, struct ld_experiment_vie
 void ld_metrics_show(const struct ld_experiment *e, struct ld_experiment_view *out)
 {
     out->n_metrics = e->n_metrics;
+    out->has_metric_policies = ld_metrics_compare_policy(e);
     memset(out->metric, 0, e->n_metrics * sizeof *out->metric);
     for (size_t m = 0; m < e->n_metrics; m++)
         show_metric(e, &e->metric[m], out->is_void, &out->metric[m]);

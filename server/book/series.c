@@ -70,12 +70,20 @@ enum kb_err ld_series_make_bucket(struct ld_series_span *span, uint32_t t, struc
     return KB_OK;
 }
 
+/* Without metrics no bucket has more cells than keys before theirs. */
+static uint8_t next_cap(uint8_t cap)
+{
+    if (cap < 16)
+        return cap == 0 ? 4 : (uint8_t)(2 * cap);
+    return cap < LD_SERIES_FIRST_METRIC ? LD_SERIES_FIRST_METRIC : LD_SERIES_N_KEYS;
+}
+
 enum kb_err ld_series_make_cell(struct ld_series *s, struct ld_series_bucket *b, unsigned key)
 {
     if (b->place[key] != 0)
         return KB_OK;
     if (b->n == b->cap) {
-        const uint8_t cap = b->cap == 0 ? 4 : b->cap < 16 ? (uint8_t)(2 * b->cap) : LD_SERIES_N_KEYS;
+        const uint8_t cap = next_cap(b->cap);
         struct ld_series_cell *cell = kb_regrow(b->cell, cap, sizeof *cell);
         if (cell == NULL)
             return KB_ENOMEM;
@@ -173,12 +181,17 @@ static size_t probe(const struct ld_series *s, uint64_t id)
     return i;
 }
 
-static struct ld_series_open *find_open(const struct ld_series *s, const char *decision)
+struct ld_series_open *ld_series_find_open(const struct ld_series *s, uint64_t id)
 {
     if (s->n_open == 0)
         return NULL;
-    struct ld_series_open *o = &s->open[probe(s, id_of(s, decision))];
+    struct ld_series_open *o = &s->open[probe(s, id)];
     return o->id != 0 ? o : NULL;
+}
+
+static struct ld_series_open *find_open(const struct ld_series *s, const char *decision)
+{
+    return s->n_open > 0 ? ld_series_find_open(s, id_of(s, decision)) : NULL;
 }
 
 /* Room for one more, at most half full. */
@@ -374,15 +387,17 @@ static bool is_of_first_slot(const struct ld_series *s, const struct ld_series_o
     return arm == NULL || (uint32_t)kb_keyed_str(s->key, arm) == o->arm_hash;
 }
 
-/* Of an objective by a name there is a value beside the reward. */
+/* Of an objective by a name there is a value beside the reward. Values of a decision that the book has not seen, or
+ * that is closed, are left out: whether they are new nobody here knows. */
 static enum kb_err take_metric(struct ld_series *s, const char *decision, const char *arm,
                                const struct kb_ev_metric *metric, int64_t at_ms)
 {
-    const struct ld_series_open *o = find_open(s, decision);
+    struct ld_series_open *o = find_open(s, decision);
 
     if (metric->name == NULL)
         return KB_OK;
-    return ld_series_take_metric(s, o, o != NULL && is_of_first_slot(s, o, arm), minute_of(at_ms), metric);
+    s->has_metrics = true; /* a body of before them does not know */
+    return o != NULL ? ld_series_take_metric(s, o, is_of_first_slot(s, o, arm), minute_of(at_ms), metric) : KB_OK;
 }
 
 /* Under `first` a decision is closed when each slot has its reward, but where metrics may still come; else by the end

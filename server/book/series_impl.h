@@ -34,6 +34,7 @@ struct ld_series_open {
     uint32_t arm_hash;      /* of slot 0 */
     uint8_t arm, route, version, n_left;
     bool has_reward;
+    uint16_t counted[2]; /* metrics by their places, of which a value is in the sums: of slot 0, of another slot */
 };
 
 /* Of a metric that has values: all that were told. The name that had none for longest gives way to a new one. */
@@ -72,10 +73,13 @@ void ld_series_fold_key(struct ld_series_bucket *b, unsigned key, unsigned into)
 enum kb_err ld_series_fit_open(struct ld_series *s);
 void ld_series_put_open(struct ld_series *s, const struct ld_series_open *o);
 
-/* series_metric.c: a value of a decision (o NULL: it is not open) at a minute; is_first_slot: of slot 0, which alone
- * has a place in time. KB_ENOMEM: nothing was counted. */
-enum kb_err ld_series_take_metric(struct ld_series *s, const struct ld_series_open *o, bool is_first_slot,
-                                  uint32_t minute, const struct kb_ev_metric *metric);
+/* NULL: it is not open, or was never seen. By its hash, as `open` has it. */
+struct ld_series_open *ld_series_find_open(const struct ld_series *s, uint64_t id);
+
+/* series_metric.c: a value of a decision at a minute; is_first_slot: of slot 0, which alone has a place in time.
+ * KB_ENOMEM: nothing was counted. */
+enum kb_err ld_series_take_metric(struct ld_series *s, struct ld_series_open *o, bool is_first_slot, uint32_t minute,
+                                  const struct kb_ev_metric *metric);
 /* The rows of a bucket by metric; total: of all its decisions. */
 void ld_series_copy_metrics(const struct ld_series_bucket *b, const struct ld_series_cell *total, int64_t at_ms,
                             struct ld_series_view *v);

@@ -50,6 +50,23 @@ static bool has_names(const struct ld_series *s)
     return has;
 }
 
+static uint32_t counted_of(const struct ld_series_open *o)
+{
+    return (uint32_t)o->counted[1] << 16 | o->counted[0];
+}
+
+/* Open decisions that have values in the sums; a body of before this ends without: there, none has. */
+static void put_counted(const struct ld_series *s, struct kb_writer *w)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < s->n_places; i++)
+        n += s->open[i].id != 0 && counted_of(&s->open[i]) != 0;
+    kb_put_u64(w, n);
+    for (size_t i = 0; i < s->n_places; i++)
+        if (s->open[i].id != 0 && counted_of(&s->open[i]) != 0)
+            kb_put_words(w, (const uint64_t[]){s->open[i].id, counted_of(&s->open[i])}, 2);
+}
+
 /* Behind all else, where there are any: a body of before them ends without. */
 static void put_metrics(const struct ld_series *s, struct kb_writer *w)
 {
@@ -62,6 +79,7 @@ static void put_metrics(const struct ld_series *s, struct kb_writer *w)
         kb_put_u64(w, s->metric[k].n);
         kb_put_double(w, s->metric[k].sum);
     }
+    put_counted(s, w);
 }
 
 void ld_series_save(const void *book, struct kb_writer *w)
@@ -181,6 +199,19 @@ static enum kb_err get_one_open(struct ld_series *s, struct kb_reader *r)
     return KB_OK;
 }
 
+static enum kb_err get_counted(struct ld_series *s, struct kb_reader *r)
+{
+    for (uint64_t n = get(r, s->n_open); n > 0 && r->rc == KB_OK; n--) {
+        struct ld_series_open *o = ld_series_find_open(s, get(r, UINT64_MAX));
+        const uint32_t counted = (uint32_t)get(r, UINT32_MAX);
+        if (o == NULL)
+            return KB_ECORRUPT;
+        o->counted[0] = (uint16_t)counted;
+        o->counted[1] = (uint16_t)(counted >> 16);
+    }
+    return r->rc;
+}
+
 static enum kb_err get_metrics(struct ld_series *s, struct kb_reader *r)
 {
     s->has_metrics = get(r, 1) != 0;
@@ -195,7 +226,7 @@ static enum kb_err get_metrics(struct ld_series *s, struct kb_reader *r)
         m->n = get(r, UINT64_MAX);
         m->sum = get_real(r);
     }
-    return r->rc;
+    return r->rc == KB_OK && r->pos < r->n ? get_counted(s, r) : r->rc;
 }
 
 static bool has_nameless(const struct ld_series *s)

@@ -1,7 +1,10 @@
 /* Metrics in the book of time series (series.h): the values that were told, in the minute of their decision.
  *
  * A line tells what a value has come to and what it was before, so the book adds up changes and keeps no value of a
- * decision. What nobody told counts for nothing here: a metric's default is the experiment's affair. */
+ * decision. It keeps whether it has counted one: what was before may have been told to nobody here, in a log that
+ * begins with a summary, to a book of before metrics, or while the name had no place. Then the value counts whole, as a
+ * first one. Of slots behind the first there is one mark for all, so a slate of three slots or more may be off then.
+ * What nobody told counts for nothing here: a metric's default is the experiment's affair. */
 #include "book/series_impl.h"
 
 #include <string.h>
@@ -24,6 +27,9 @@ static size_t place_of(const struct ld_series *s, const char *name)
 
 static void replace(struct ld_series *s, size_t k, const char *name)
 {
+    for (size_t i = 0; i < s->n_places; i++)
+        for (size_t of = 0; of < 2; of++)
+            s->open[i].counted[of] &= (uint16_t) ~(1u << k);
     for (size_t step = 0; step < LD_N_STEPS && s->metric[k].name[0] != '\0'; step++)
         for (size_t i = 0; i < s->span[step].n; i++)
             ld_series_fold_key(&s->span[step].bucket[i], LD_SERIES_FIRST_METRIC + (unsigned)k, LD_SERIES_N_KEYS);
@@ -31,11 +37,11 @@ static void replace(struct ld_series *s, size_t k, const char *name)
     strcpy(s->metric[k].name, name);
 }
 
-enum kb_err ld_series_take_metric(struct ld_series *s, const struct ld_series_open *o, bool is_first_slot,
-                                  uint32_t minute, const struct kb_ev_metric *metric)
+enum kb_err ld_series_take_metric(struct ld_series *s, struct ld_series_open *o, bool is_first_slot, uint32_t minute,
+                                  const struct kb_ev_metric *metric)
 {
-    const double before = metric->has_before ? metric->before : 0, total = kb_ev_metric_total(metric);
     const size_t k = place_of(s, metric->name);
+    uint16_t *counted = &o->counted[is_first_slot ? 0 : 1];
     struct ld_series_bucket *b[LD_N_STEPS] = {NULL};
 
     if (strcmp(s->metric[k].name, metric->name) != 0)
@@ -45,15 +51,17 @@ enum kb_err ld_series_take_metric(struct ld_series *s, const struct ld_series_op
         if (b[step] != NULL && ld_series_make_cell(s, b[step], LD_SERIES_FIRST_METRIC + (unsigned)k) != KB_OK)
             return KB_ENOMEM;
     }
-    s->has_metrics = true;
+    const bool is_new = !metric->has_before || (*counted >> k & 1u) == 0;
+    const double before = is_new ? 0 : metric->before, total = kb_ev_metric_total(metric);
+    *counted |= (uint16_t)(1u << k);
     s->metric[k].newest = minute;
-    s->metric[k].n += !metric->has_before;
+    s->metric[k].n += is_new;
     s->metric[k].sum += total - before;
     for (size_t step = 0; step < LD_N_STEPS; step++) {
         if (b[step] == NULL)
             continue;
         struct ld_series_cell *cell = &b[step]->cell[b[step]->place[LD_SERIES_FIRST_METRIC + k] - 1];
-        cell->rewards += !metric->has_before;
+        cell->rewards += is_new;
         cell->sum += total - before;
         cell->square += total * total - before * before;
         cell->weighted += (total - before) * o->weight;

@@ -18,7 +18,7 @@ function sentence(user, told) {
   const rest = told.mean - told.prior - (own?.term ?? 0);
   if (told.terms.length === 0) return h('p', {}, 'No reward has taught the model anything of it: ', h('strong', {}, num(told.mean)), ' is what it expects where it knows nothing.');
   return h('p', {}, 'Of the expected ', h('strong', {}, num(told.mean)), `, ${num(told.prior)} is what the model expects where it knows nothing, `,
-    own ? [`${num(own.term)} comes from rewards of `, id(user), ' and '] : '', `${num(rest)} from those of others.`);
+    own ? [`${num(own.term)} comes from rewards of `, id(user), ` and ${num(rest)} from those of others.`] : `and ${num(rest)} comes from rewards.`);
 }
 
 /** The terms as bars and numbers; those of all rows sum up to the mean. */

@@ -260,7 +260,7 @@ static void put_metric_differences(struct ld_text *t, const struct ld_experiment
     }
     ld_text_lit(t, "]");
     ld_text_key(t, "policy");
-    if (v->has_holdout) {
+    if (v->has_metric_policies) {
         ld_text_lit(t, "{");
         put_metric_difference(t, "the policy", &m->settings, &m->policy);
         ld_text_lit(t, "}");
@@ -285,7 +285,7 @@ static void put_metric_arms(struct ld_text *t, const struct ld_experiment_view *
     ld_text_lit(t, "]");
 }
 
-static void put_metric_statement(struct ld_text *t, const struct ld_metric_settings *m, double level, bool has_holdout)
+static void put_metric_statement(struct ld_text *t, const struct ld_metric_settings *m, double level, bool has_policy)
 {
     char text[320];
 
@@ -294,7 +294,7 @@ static void put_metric_statement(struct ld_text *t, const struct ld_metric_setti
             text, sizeof text,
             "If the told propensities are right, the chance that some arm%s is ever said to harm it although it does "
             "not is at most %g %%, and so is the chance that one is ever said not to although it does.",
-            has_holdout ? ", or the policy," : "", 100 * m->level);
+            has_policy ? ", or the policy," : "", 100 * m->level);
     else
         snprintf(text, sizeof text,
                  "If the told propensities are right, its intervals hold at every look with a chance of %g %%; of the "
@@ -315,7 +315,7 @@ static void put_metric(struct ld_text *t, const struct ld_experiment_view *v, co
     ld_text_put_count(t, "clipped", m->n_clipped);
     put_metric_arms(t, v, m);
     put_metric_differences(t, v, m);
-    put_metric_statement(t, &m->settings, v->settings.level, v->has_holdout);
+    put_metric_statement(t, &m->settings, v->settings.level, v->has_metric_policies);
     ld_text_lit(t, "}");
 }
 

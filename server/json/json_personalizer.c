@@ -44,10 +44,10 @@ static void check_features(struct ld_in *in, const struct ld_value *list)
         if (!ld_is(ld_item_of(list, i), LD_V_OBJECT))
             ld_in_fault(in, NULL, "expected an object");
         ld_in_leave(in, here);
-        n += ld_n_members(ld_item_of(list, i));
+        n += 1 + ld_n_members(ld_item_of(list, i));
     }
     if (n > MOST_NAMES)
-        ld_in_fault(in, NULL, "expected at most %u names", MOST_NAMES);
+        ld_in_fault(in, NULL, "expected at most %u objects and names", MOST_NAMES);
 }
 
 static void check_member_features(struct ld_in *in, const struct ld_value *object, const char *key)
@@ -194,9 +194,13 @@ static void put_values(struct ld_text *t, const struct ld_value *list, size_t i,
     ld_text_lit(t, "]");
 }
 
-/* A name is written where it stands first. O(names^2) where there is more than one object. */
+/* A name is written where it stands first. O((objects + names) names), of which there are MOST_NAMES at most. */
 static void put_features(struct ld_text *t, const struct ld_value *list)
 {
+    if (ld_n_items(list) == 1) {
+        ld_text_value(t, ld_item_of(list, 0));
+        return;
+    }
     ld_text_lit(t, "{");
     for (size_t i = 0; i < ld_n_items(list); i++) {
         const struct ld_value *object = ld_item_of(list, i);
@@ -218,14 +222,13 @@ static void put_features(struct ld_text *t, const struct ld_value *list)
     ld_text_lit(t, "}");
 }
 
+/* All of them, so that a fault's place is that of its action. */
 static void put_candidates(struct ld_text *t, const struct ld_value *actions, const struct ld_rank *rank,
                            bool has_features)
 {
     ld_text_key(t, "candidates");
     ld_text_lit(t, "[");
     for (size_t i = 0; i < rank->n; i++) {
-        if (rank->action[i].is_excluded)
-            continue;
         ld_text_item(t);
         ld_text_lit(t, "{");
         ld_text_put_string(t, "id", rank->action[i].id);
@@ -238,7 +241,18 @@ static void put_candidates(struct ld_text *t, const struct ld_value *actions, co
     ld_text_lit(t, "]");
 }
 
-/* Excluded actions are no candidates: what is not shown needs no mean. */
+static void put_excluded(struct ld_text *t, const struct ld_rank *rank)
+{
+    ld_text_key(t, "exclude");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < rank->n; i++)
+        if (rank->action[i].is_excluded) {
+            ld_text_item(t);
+            ld_text_string(t, rank->action[i].id);
+        }
+    ld_text_lit(t, "]");
+}
+
 char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank, const char *decision,
                             bool has_features, size_t *n)
 {
@@ -250,6 +264,7 @@ char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank
     if (decision != NULL)
         ld_text_put_string(&t, "decision", decision);
     put_candidates(&t, ld_member_of(root, "actions"), rank, has_features);
+    put_excluded(&t, rank);
     if (has_features) {
         ld_text_key(&t, "context");
         put_features(&t, ld_member_of(root, "contextFeatures"));
@@ -268,14 +283,28 @@ struct ranked {
     double probability;
 };
 
-static double probability_of(const struct ld_value *ranking, const char *id)
+/* NULL: it is not among them. */
+static const struct ld_value *entry_of(const struct ld_value *ranking, const char *id)
 {
     for (size_t i = 0; i < ld_n_items(ranking); i++) {
         const char *arm = ld_string_of(ld_member_of(ld_item_of(ranking, i), "arm"));
         if (arm != NULL && strcmp(arm, id) == 0)
-            return ld_number_of(ld_member_of(ld_item_of(ranking, i), "propensity"));
+            return ld_item_of(ranking, i);
     }
-    return 0;
+    return NULL;
+}
+
+/* Whether the answer is about the actions that the request leaves: that of an earlier request may be about others. */
+static bool is_about(const struct ld_rank *rank, const struct ld_value *ranking)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < rank->n; i++)
+        if (!rank->action[i].is_excluded) {
+            n++;
+            if (entry_of(ranking, rank->action[i].id) == NULL)
+                return false;
+        }
+    return n == ld_n_items(ranking);
 }
 
 /* Equal ones stay in the order of the request. */
@@ -295,7 +324,8 @@ static void put_ranking(struct ld_text *t, const struct ld_rank *rank, const str
     size_t n = 0, next = 0;
     for (size_t i = 0; i < rank->n; i++)
         if (!rank->action[i].is_excluded)
-            shown[n++] = (struct ranked){rank->action[i].id, probability_of(ranking, rank->action[i].id)};
+            shown[n++] = (struct ranked){
+                rank->action[i].id, ld_number_of(ld_member_of(entry_of(ranking, rank->action[i].id), "propensity"))};
     sort(shown, n);
     ld_text_key(t, "ranking");
     ld_text_lit(t, "[");
@@ -311,23 +341,29 @@ static void put_ranking(struct ld_text *t, const struct ld_rank *rank, const str
     ld_text_lit(t, "]");
 }
 
-char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n)
+char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n,
+                        struct ld_problem *p)
 {
     struct ld_doc *doc = NULL;
-    struct ld_problem p;
     struct ld_text t;
-    ld_problem_init(&p);
-    if (ld_doc_parse(&doc, answer, n_answer, false, &p) != 0)
+    if (ld_doc_parse(&doc, answer, n_answer, false, p) != 0)
         return NULL;
-    const struct ld_value *root = &doc->root;
+    const struct ld_value *root = &doc->root, *ranking = ld_member_of(root, "ranking");
+    if (!is_about(rank, ranking)) {
+        ld_problem_add(p, "/eventId", "this event was ranked among other actions: expected a new id, or those actions");
+        ld_doc_free(doc);
+        return NULL;
+    }
     ld_text_init(&t);
     ld_text_lit(&t, "{");
-    put_ranking(&t, rank, ld_member_of(root, "ranking"));
+    put_ranking(&t, rank, ranking);
     ld_text_put_string(&t, "eventId", rank->event != NULL ? rank->event : ld_string_of(ld_member_of(root, "decision")));
     ld_text_put_string(&t, "rewardActionId", ld_string_of(ld_member_of(root, "arm")));
     ld_text_lit(&t, "}");
     char *text = ld_text_take(&t, n);
     ld_doc_free(doc);
+    if (text == NULL)
+        ld_problem_set(p, 503, "out of memory");
     return text;
 }
 

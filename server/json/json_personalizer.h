@@ -24,15 +24,17 @@ int ld_decode_rank(struct ld_doc *doc, struct ld_rank *out, struct ld_problem *p
 char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank, const char *decision,
                             bool has_features, size_t *n);
 
-/* What /select's answer says of that decision, in Rank's form. NULL: no memory. */
-char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n);
+/* What /select's answer says of that decision, in Rank's form. NULL with *p: an earlier request of this event was about
+ * other actions, or there is no memory. */
+char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n,
+                        struct ld_problem *p);
 
 /* {"value"} in [-1, 1]. */
 int ld_decode_rank_reward(struct ld_doc *doc, double *value, struct ld_problem *p);
 
-/* A service configuration as a patch of a tenant's, malloc'd; NULL with *p, or without memory. And from what a tenant
- * shows of itself (ld_encode_tenant). */
-char *ld_decode_service(struct ld_doc *doc, size_t *n, struct ld_problem *p);
+/* A service configuration as a patch of a tenant's, malloc'd: of what is another one than `now`. NULL with *p, or
+ * without memory. And from what a tenant shows of itself (ld_encode_tenant). */
+char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n, struct ld_problem *p);
 char *ld_encode_service(const char *tenant, size_t n_tenant, size_t *n);
 
 /* {"error": ...}: a refusal, with the faults of the body as its details. Pointers into /select's body become those of

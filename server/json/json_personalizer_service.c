@@ -68,12 +68,27 @@ static void put_duration(struct ld_text *t, const char *name, double seconds)
 
 /* --- to a tenant's ---------------------------------------------------------------------------------------- */
 
-/* The member if it is there and not null: a fault unless it is of that kind. */
-static const struct ld_value *member(struct ld_in *in, const struct ld_value *body, const char *key,
+/* What is asked for, and what is told of the tenant now. */
+struct service {
+    const struct ld_value *body, *now;
+};
+
+static bool is_same(const struct ld_value *a, const struct ld_value *b)
+{
+    if (a == NULL || b == NULL || a->kind != b->kind)
+        return false;
+    if (a->kind == LD_V_NUMBER)
+        return a->as.number == b->as.number;
+    return a->kind == LD_V_STRING && strcmp(a->as.string, b->as.string) == 0;
+}
+
+/* The member if it is there, not null, and another one than now, whatever that is: who writes back what was told
+ * changes nothing. A fault unless it is of that kind. */
+static const struct ld_value *member(struct ld_in *in, const struct service *s, const char *key,
                                      enum ld_value_kind kind, const char *expected)
 {
-    const struct ld_value *v = ld_member_of(body, key);
-    if (v == NULL || ld_is(v, LD_V_NULL))
+    const struct ld_value *v = ld_member_of(s->body, key);
+    if (v == NULL || ld_is(v, LD_V_NULL) || is_same(v, ld_member_of(s->now, key)))
         return NULL;
     if (ld_is(v, kind))
         return v;
@@ -81,10 +96,10 @@ static const struct ld_value *member(struct ld_in *in, const struct ld_value *bo
     return NULL;
 }
 
-static void read_wait(struct ld_in *in, const struct ld_value *body, struct ld_text *t)
+static void read_wait(struct ld_in *in, const struct service *s, struct ld_text *t)
 {
     static const char expected[] = "expected an ISO 8601 duration from PT5S to P2D";
-    const struct ld_value *v = member(in, body, "rewardWaitTime", LD_V_STRING, expected);
+    const struct ld_value *v = member(in, s, "rewardWaitTime", LD_V_STRING, expected);
     const double seconds = duration_of(ld_string_of(v));
     if (v == NULL)
         return;
@@ -95,11 +110,11 @@ static void read_wait(struct ld_in *in, const struct ld_value *body, struct ld_t
 }
 
 /* A number that stands under another name in a tenant's configuration, in an object if `object` is not NULL. */
-static void read_number(struct ld_in *in, const struct ld_value *body, const char *key, double lo, struct ld_text *t,
+static void read_number(struct ld_in *in, const struct service *s, const char *key, double lo, struct ld_text *t,
                         const char *object, const char *name)
 {
     const char *expected = lo < 0 ? "expected a number from -1 to 1" : "expected a number from 0 to 1";
-    const struct ld_value *v = member(in, body, key, LD_V_NUMBER, expected);
+    const struct ld_value *v = member(in, s, key, LD_V_NUMBER, expected);
     if (v == NULL)
         return;
     if (ld_number_of(v) < lo || ld_number_of(v) > 1) {
@@ -115,10 +130,10 @@ static void read_number(struct ld_in *in, const struct ld_value *body, const cha
         ld_text_lit(t, "}");
 }
 
-static void read_aggregation(struct ld_in *in, const struct ld_value *body, struct ld_text *t)
+static void read_aggregation(struct ld_in *in, const struct service *s, struct ld_text *t)
 {
     static const char expected[] = "expected \"earliest\" or \"sum\"";
-    const struct ld_value *v = member(in, body, "rewardAggregation", LD_V_STRING, expected);
+    const struct ld_value *v = member(in, s, "rewardAggregation", LD_V_STRING, expected);
     if (v == NULL)
         return;
     if (strcmp(ld_string_of(v), "earliest") == 0)
@@ -129,10 +144,10 @@ static void read_aggregation(struct ld_in *in, const struct ld_value *body, stru
         ld_in_fault(in, "rewardAggregation", "%s", expected);
 }
 
-static void read_retention(struct ld_in *in, const struct ld_value *body, struct ld_text *t)
+static void read_retention(struct ld_in *in, const struct service *s, struct ld_text *t)
 {
     static const char expected[] = "expected -1, or a whole number of days from 1 to 36500";
-    const struct ld_value *v = member(in, body, "logRetentionDays", LD_V_NUMBER, expected);
+    const struct ld_value *v = member(in, s, "logRetentionDays", LD_V_NUMBER, expected);
     const double days = ld_number_of(v);
     if (v == NULL)
         return;
@@ -149,9 +164,10 @@ static void read_retention(struct ld_in *in, const struct ld_value *body, struct
 }
 
 /* What would promise something that is not done here. */
-static void refuse_promises(struct ld_in *in, const struct ld_value *body)
+static void refuse_promises(struct ld_in *in, const struct service *s)
 {
-    const struct ld_value *mode = member(in, body, "learningMode", LD_V_STRING, "expected \"Online\"");
+    const struct ld_value *body = s->body;
+    const struct ld_value *mode = member(in, s, "learningMode", LD_V_STRING, "expected \"Online\"");
     if (mode != NULL && strcmp(ld_string_of(mode), "Online") != 0)
         ld_in_fault(in, "learningMode", "expected \"Online\": no other mode is offered");
     if (ld_is(ld_member_of(body, "logMirrorEnabled"), LD_V_TRUE))
@@ -160,9 +176,10 @@ static void refuse_promises(struct ld_in *in, const struct ld_value *body)
         ld_in_fault(in, "isAutoOptimizationEnabled", "expected false: challengers with a guardrail are set by PATCH");
 }
 
-char *ld_decode_service(struct ld_doc *doc, size_t *n, struct ld_problem *p)
+char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n, struct ld_problem *p)
 {
     const struct ld_value *body = &doc->root;
+    const struct service s = {body, &now->root};
     struct ld_in in;
     struct ld_text t;
     ld_in_init(&in, doc, p);
@@ -170,12 +187,12 @@ char *ld_decode_service(struct ld_doc *doc, size_t *n, struct ld_problem *p)
     ld_text_lit(&t, "{");
     if (!ld_is(body, LD_V_OBJECT))
         ld_in_fault(&in, NULL, "expected an object");
-    read_wait(&in, body, &t);
-    read_number(&in, body, "defaultReward", -1, &t, NULL, "default_reward");
-    read_aggregation(&in, body, &t);
-    read_number(&in, body, "explorationPercentage", 0, &t, "rule", "epsilon");
-    read_retention(&in, body, &t);
-    refuse_promises(&in, body);
+    read_wait(&in, &s, &t);
+    read_number(&in, &s, "defaultReward", -1, &t, NULL, "default_reward");
+    read_aggregation(&in, &s, &t);
+    read_number(&in, &s, "explorationPercentage", 0, &t, "rule", "epsilon");
+    read_retention(&in, &s, &t);
+    refuse_promises(&in, &s);
     ld_text_lit(&t, "}");
     if (ld_in_done(&in) == 0)
         return ld_text_take(&t, n);
@@ -200,12 +217,15 @@ char *ld_encode_service(const char *tenant, size_t n_tenant, size_t *n)
     ld_text_init(&t);
     ld_text_lit(&t, "{");
     put_duration(&t, "rewardWaitTime", ld_number_of(ld_member_of(now, "reward_window_s")));
-    ld_text_put_number(&t, "defaultReward", ld_number_of(ld_member_of(now, "default_reward")));
+    if (ld_is(ld_member_of(now, "default_reward"), LD_V_NUMBER))
+        ld_text_put_number(&t, "defaultReward", ld_number_of(ld_member_of(now, "default_reward")));
+    else
+        ld_text_put_string(&t, "defaultReward", NULL);
     ld_text_put_string(&t, "rewardAggregation",
                        aggregation != NULL && strcmp(aggregation, "first") != 0 ? aggregation : "earliest");
     ld_text_put_number(&t, "explorationPercentage", ld_number_of(ld_member_of(ld_member_of(now, "rule"), "epsilon")));
     ld_text_put_string(&t, "modelExportFrequency", "PT1S");
-    ld_text_put_number(&t, "logRetentionDays", ld_is(age, LD_V_NUMBER) ? ceil(ld_number_of(age) / DAY_S) : -1);
+    ld_text_put_number(&t, "logRetentionDays", ld_is(age, LD_V_NUMBER) ? ld_number_of(age) / DAY_S : -1);
     ld_text_put_bool(&t, "logMirrorEnabled", false);
     ld_text_put_string(&t, "learningMode", "Online");
     ld_text_put_bool(&t, "isAutoOptimizationEnabled", false);

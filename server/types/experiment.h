@@ -84,6 +84,7 @@ struct ld_experiment_view {
     uint64_t void_seq; /* 0: of now, not yet of a look that stays */
     int64_t void_ms;
     bool is_slow;                         /* the rule leaves some arm too rarely shown to prove much */
+    bool has_metric_policies;             /* the policy is compared by metrics as well */
     size_t n_metrics, n_tests, n_changes; /* tests: of metrics that are no guardrails */
     struct ld_experiment_metric_view metric[LD_MOST_METRICS];
 };

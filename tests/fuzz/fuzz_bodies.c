@@ -6,13 +6,14 @@
 #include "json/json_in.h"
 #include "json/json_keys.h"
 #include "json/json_out.h"
+#include "json/json_personalizer.h"
 #include "targets.h"
 #include "model/commit.h"
 #include "model/engine_write.h"
 
 #define CONTEXT_DIM 1
 #define ARM_DIM 2
-#define N_KINDS 17
+#define N_KINDS 20
 
 static struct kb_engine *new_engine(void)
 {
@@ -101,6 +102,45 @@ static int patch(struct ld_doc *doc, struct ld_problem *p)
     return 0;
 }
 
+/* What is taken of Rank is a body that /select takes, with its actions. */
+static int rank(struct ld_doc *doc, struct ld_problem *p)
+{
+    struct ld_rank wanted;
+    struct ld_select select;
+    struct ld_doc *as_select = NULL;
+    size_t n = 0;
+
+    if (ld_decode_rank(doc, &wanted, p) != 0)
+        return -1;
+    for (int has_features = 0; has_features < 2; has_features++) {
+        char *text = ld_encode_rank_select(doc, &wanted, "d", has_features == 1, &n);
+        FUZZ_EXPECT(text != NULL && ld_doc_parse(&as_select, text, n, false, p) == 0);
+        if (has_features == 0)
+            FUZZ_EXPECT(ld_decode_select(as_select, 0, 0, &select, p) == 0 && select.query.n_candidates == wanted.n);
+        ld_doc_free(as_select);
+        free(text);
+    }
+    return 0;
+}
+
+/* A patch of it is one that a tenant may refuse, and is read. */
+static int service(struct ld_doc *doc, struct ld_problem *p)
+{
+    static const char now_text[] = "{\"rewardWaitTime\":\"PT90.5S\",\"defaultReward\":0,\"logRetentionDays\":-1}";
+    struct ld_doc *now = NULL, *patch_doc = NULL;
+    size_t n = 0;
+
+    FUZZ_EXPECT(ld_doc_parse(&now, now_text, sizeof now_text - 1, false, p) == 0);
+    char *text = ld_decode_service(doc, now, &n, p);
+    ld_doc_free(now);
+    if (text == NULL)
+        return -1;
+    FUZZ_EXPECT(ld_doc_parse(&patch_doc, text, n, false, p) == 0);
+    ld_doc_free(patch_doc);
+    free(text);
+    return 0;
+}
+
 /* Which decoder, and whether it reads lines. */
 static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
 {
@@ -113,6 +153,7 @@ static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
     const char *decision;
     uint64_t keep_events;
     bool is_array;
+    double reward;
     size_t n = 0;
     int rc = 0;
 
@@ -146,6 +187,12 @@ static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
         return ld_decode_key(doc, kind == 14, 0, &key, p);
     case 16:
         return patch(doc, p);
+    case 17:
+        return rank(doc, p);
+    case 18:
+        return ld_decode_rank_reward(doc, &reward, p);
+    case 19:
+        return service(doc, p);
     case 15:
         return ld_decode_replay(doc, false, &head, p);
     default:
@@ -166,6 +213,9 @@ static void check_refusal(const struct ld_problem *p)
     for (size_t i = 0; i < p->n_errors; i++)
         FUZZ_EXPECT((p->errors[i].pointer[0] == '\0' || p->errors[i].pointer[0] == '/') &&
                     p->errors[i].detail[0] != '\0');
+    FUZZ_EXPECT(text != NULL && strlen(text) == n);
+    free(text);
+    text = ld_encode_rank_refusal(p, "BadRequest", NULL, &n);
     FUZZ_EXPECT(text != NULL && strlen(text) == n);
     free(text);
 }

@@ -46,8 +46,9 @@ def test_what_it_makes_is_epsilon_greedy(api, name):
 
 
 def test_what_means_something_else_is_said():
-    _, said = translated("--cb_explore_adf -q UA -b 18 --cb_type mtr --cover 3 --quiet --random_seed 4")
-    assert [line.split(":")[0] for line in said.splitlines()] == ["-q", "-b", "--cb_type", "--cover"]
+    _, said = translated("--cb_explore_adf -q UA -b 18 --cb_type mtr --cover 3 --quiet --random_seed 4 --interactions :: --ignore A")
+    assert [line.split(":")[0] for line in said.splitlines()] == ["-q", "-b", "--cb_type", "--cover", "--interactions", "--ignore"]
+    assert [line.split(":")[0] for line in translated("--cb_explore_adf --regcb")[1].splitlines()] == ["--regcb"]
 
 
 @pytest.mark.parametrize("flags, why", [

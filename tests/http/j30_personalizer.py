@@ -1,5 +1,6 @@
 """Azure Personalizer's Rank, Reward, Activate and service configuration, for code that called that service (docs/PERSONALIZER.md). tests/contract runs
 both of its clients from npm, unmodified."""
+import json
 import math
 import random
 import time
@@ -7,7 +8,7 @@ import urllib.parse
 
 import pytest
 
-from harness import Client, Server
+from harness import Client, Server, run_ctl
 
 ACTIONS = [{"id": name} for name in "abcde"]
 
@@ -110,7 +111,7 @@ def test_a_tenant_that_wants_vectors_refuses_names_by_their_place(api, name):
     ({"actions": [{"id": ""}]}, "/actions/0/id"), ({"actions": [{"id": "x" * 257}]}, "/actions/0/id"), ({"actions": [{"id": "a"}, {"id": "a"}]}, "/actions/1"),
     ({"actions": [{"id": "a", "features": {}}]}, "/actions/0/features"), ({"actions": [{"id": "a", "features": [1]}]}, "/actions/0/features/0"),
     ({"contextFeatures": {"a": 1}}, "/contextFeatures"), ({"contextFeatures": ["a"]}, "/contextFeatures/0"),
-    ({"contextFeatures": [{f"f{i}": 1 for i in range(1001)}]}, "/contextFeatures"),
+    ({"contextFeatures": [{f"f{i}": 1 for i in range(1000)}]}, "/contextFeatures"), ({"contextFeatures": [{}] * 1001}, "/contextFeatures"),
     ({"excludedActions": "a"}, "/excludedActions"), ({"excludedActions": [1.5]}, "/excludedActions/0"), ({"excludedActions": list("abcde")}, "/excludedActions"),
     ({"eventId": "x" * 257}, "/eventId"), ({"eventId": 1.5}, "/eventId"), ({"eventId": {}}, "/eventId"), ({"deferActivation": 1}, "/deferActivation")])
 def test_a_faulty_body_is_refused_by_field_and_changes_nothing(api, name, body, target):
@@ -126,6 +127,15 @@ def test_what_is_no_such_body_is_refused(api, name, raw, kind):
     api.put_tenant(name, algorithm="random")
     answer = api.call("POST", path("rank"), raw=raw, kind=kind, tenant=name, expect=400)
     assert answer.json["error"]["code"] == "InvalidRankRequest"
+
+
+@pytest.mark.parametrize("again", [{"actions": [{"id": "x"}, {"id": "y"}]}, {"excludedActions": ["a"]}, {"actions": ACTIONS[:4]}, {"actions": [*ACTIONS, {"id": "f"}]}])
+def test_an_event_that_is_ranked_again_among_others_is_refused(api, name, again):
+    api.put_tenant(name, algorithm="random")
+    first = rank(api, name, eventId="e").json
+    answer = rank(api, name, eventId="e", expect=400, **again)
+    assert targets(answer) == ["/eventId"] and answer.json["error"]["code"] == "InvalidRankRequest"
+    assert rank(api, name, eventId="e", actions=ACTIONS[::-1]).json["rewardActionId"] == first["rewardActionId"]
 
 
 def test_null_is_nothing(api, name):
@@ -155,6 +165,19 @@ def test_features_are_those_of_select_bit_for_bit(api, name):
     assert line["mean"] == mean and any(line["context"]) and "Laplaced-Ignored" not in told.headers
 
 
+def test_a_log_of_that_service_and_live_ranks_meet_in_one_model(api, server, name, tmp_path):
+    """The same event, as a line of the service's log and as a Rank: equal vectors of context and action."""
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    context, features = [{"timeofday": "Evening", "user": {"age": 3}}, {"name": "Cathy", "user": {"city": "x"}}], [{"type": "hot"}, {"size": {"ml": 250}}]
+    line = {"_label_cost": -1.0, "_label_probability": 0.5, "_label_Action": 1, "_labelIndex": 0, "Timestamp": "2026-01-02T03:04:05Z", "EventId": "x",
+            "a": [1, 2], "p": [0.5, 0.5], "c": {"FromUrl": context, "_multi": [{"_tag": n, "i": {"constant": 1, "id": n}, "j": features} for n in ("one", "two")]}}
+    (tmp_path / "log").write_text(json.dumps(line) + "\n")
+    run_ctl(server, "--tenant", name, "import", "--format", "dsjson", str(tmp_path / "log"))
+    rank(api, name, eventId="e", contextFeatures=context, actions=[{"id": "one", "features": features}])
+    taught, live = (next(e for e in api.events(name) if e["type"] == kind) for kind in ("observed", "decided"))
+    assert (taught["context"], taught["features"]) == (live["context"], live["features"]) and any(live["context"]) and any(live["features"])
+
+
 def test_without_features_the_vectors_are_zero(api, name):
     api.put_tenant(name, algorithm="ek-ucb", **NAMES)
     rank(api, name, eventId="e", actions=[{"id": "a", "features": None}, {"id": "b"}])
@@ -168,6 +191,9 @@ def test_without_features_the_vectors_are_zero(api, name):
 def test_what_cannot_be_mapped_is_told_by_its_place_in_the_one_object(api, name, body, target):
     api.put_tenant(name, algorithm="ek-ucb", **NAMES)
     assert targets(rank(api, name, expect=400, **body)) == [target]
+    if "actions" in body:  # its place is that of the body, also behind one that is excluded
+        actions = [{"id": "first"}, *body["actions"]]
+        assert targets(rank(api, name, expect=400, actions=actions, excludedActions=["first"])) == [target.replace("/0/", "/1/", 1)]
 
 
 # --- Reward, Activate ------------------------------------------------------------------------------------------------
@@ -227,8 +253,19 @@ def test_an_activation_in_time_counts_once_and_a_late_one_is_no_failure(api, nam
 def test_a_tenants_configuration_is_told_in_that_services_words(api, name):
     api.put_tenant(name, algorithm="ts", reward_window_s=90.5, default_reward=-0.25, aggregation="last", retention={"age_s": 86400 * 2.5})
     assert service(api, name).json == {"rewardWaitTime": "PT90.5S", "defaultReward": -0.25, "rewardAggregation": "last", "explorationPercentage": 0,
-                                       "modelExportFrequency": "PT1S", "logRetentionDays": 3, "logMirrorEnabled": False, "learningMode": "Online",
+                                       "modelExportFrequency": "PT1S", "logRetentionDays": 2.5, "logMirrorEnabled": False, "learningMode": "Online",
                                        "isAutoOptimizationEnabled": False}
+
+
+@pytest.mark.parametrize("configuration", [{"default_reward": None}, {"default_reward": 5}, {"aggregation": "last"}, {"reward_window_s": 0.05},
+                                           {"reward_window_s": 1e7}, {"retention": {"age_s": 5000}}, {}])
+def test_who_writes_back_what_was_told_changes_nothing(api, name, configuration):
+    api.put_tenant(name, algorithm="laplaced", **configuration)
+    before, told = api.events(name), service(api, name).json
+    assert service(api, name, told).json == told and api.events(name) == before
+    service(api, name, {**told, "explorationPercentage": 0.25})
+    now = api.call("GET", f"/tenants/{name}").json["configuration"]
+    assert now["rule"]["epsilon"] == 0.25 and all(now[k] == v if k != "retention" else now[k]["age_s"] == v["age_s"] for k, v in configuration.items())
 
 
 @pytest.mark.parametrize("text, seconds", [("PT5S", 5), ("P2D", 172800), ("P1DT1H1M1.5S", 90061.5), ("PT48H", 172800), ("PT10M", 600)])
@@ -261,7 +298,7 @@ def test_members_that_are_left_out_stay_as_they_are_and_what_is_the_same_is_not_
 def test_what_the_tenant_refuses_is_told_by_that_services_names(api, name):
     api.put_tenant(name, algorithm="random", reward_window_s=3600, retention={"age_s": 86400})
     answer = service(api, name, {"rewardWaitTime": "P2D"}, expect=400)
-    assert answer.json["error"]["code"] == "InvalidServiceConfiguration" and answer.json["error"]["details"]
+    assert answer.json["error"]["code"] == "InvalidServiceConfiguration" and targets(answer) == ["/logRetentionDays"]
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------

@@ -96,6 +96,43 @@ bool lc_json_is_true(const json_t *v)
     return json_is_true(v);
 }
 
+static bool is_of(const json_t *v, json_type kind)
+{
+    return json_typeof(v) == kind ||
+           (json_is_array(v) && json_array_size(v) > 0 && json_typeof(json_array_get(v, 0)) == kind);
+}
+
+/* NULL: no memory; the library's own counts keep values alive. */
+static void merge_member(json_t *out, const char *key, json_t *v)
+{
+    json_t *old = json_object_get(out, key), *both;
+    const json_type kind = json_typeof(v);
+    int rc;
+    if (old != NULL && (kind == JSON_OBJECT || kind == JSON_STRING) && is_of(old, kind)) {
+        both = json_is_array(old) ? json_copy(old) : json_pack("[O]", old);
+        rc = both == NULL || json_array_append(both, v) != 0 ? -1 : 0;
+        rc = rc == 0 ? json_object_set_new(out, key, both) : (json_decref(both), -1);
+    } else {
+        rc = json_object_set(out, key, v);
+    }
+    if (rc != 0)
+        lc_out_of_memory(1, 1);
+}
+
+json_t *lc_json_merged(const json_t *of, const char *but, const json_t *list)
+{
+    const char *key;
+    json_t *v, *out;
+    if (!json_is_array(list))
+        return NULL;
+    out = lc_json_object();
+    json_object_foreach((json_t *)(uintptr_t)of, key, v) if (but == NULL || strcmp(key, but) != 0)
+        merge_member(out, key, v);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        json_object_foreach(json_array_get(list, i), key, v) merge_member(out, key, v);
+    return out;
+}
+
 const char *lc_json_text(const json_t *v, const char *key)
 {
     return lc_json_string(lc_json_get(v, key));

@@ -32,6 +32,10 @@ double lc_json_real(const struct json_t *v, const char *key);      /* a member's
 /* Calls fn for each member in the order of the text; stops when fn returns nonzero and returns that. */
 int lc_json_each(const struct json_t *v, int (*fn)(void *arg, const char *key, const struct json_t *item), void *arg);
 
+/* One object of a list of objects, behind the members of `of` but for `but` (each may be NULL): objects of one name,
+ * and strings of one name, stand in an array; of other values the last counts. NULL: the list is none. To be freed. */
+struct json_t *lc_json_merged(const struct json_t *of, const char *but, const struct json_t *list);
+
 /* Appends the value as text: compact, or indented by two. */
 void lc_json_write(const struct json_t *v, bool is_pretty, struct lc_text *out);
 

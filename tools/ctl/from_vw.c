@@ -32,7 +32,8 @@ enum meaning {
     MEANS_THOMPSON,
     MEANS_PAIRS,
     MEANS_OTHER_TASK,
-    MEANS_STEPS, /* of its optimiser */
+    MEANS_STEPS,   /* of its optimiser */
+    MEANS_LEAVING, /* features out of the model */
     MEANS_HASHING,
     MEANS_NOTHING /* files, texts, how it is run */
 };
@@ -84,10 +85,10 @@ static const struct flag {
     {"--invariant", false, MEANS_STEPS},
     {"--sgd", false, MEANS_STEPS},
     {"--coin", false, MEANS_STEPS},
-    {"--noconstant", false, MEANS_STEPS},
-    {"--ignore_linear", true, MEANS_STEPS},
-    {"--ignore", true, MEANS_STEPS},
-    {"--keep", true, MEANS_STEPS},
+    {"--noconstant", false, MEANS_LEAVING},
+    {"--ignore_linear", true, MEANS_LEAVING},
+    {"--ignore", true, MEANS_LEAVING},
+    {"--keep", true, MEANS_LEAVING},
     {"-b", true, MEANS_HASHING},
     {"--bit_precision", true, MEANS_HASHING},
     {"--hash", true, MEANS_HASHING},
@@ -187,6 +188,16 @@ static int take_rule(struct said *s, const struct flag *flag, const char *rule)
     return 0;
 }
 
+static int take_pairs(struct said *s, const struct flag *flag, const char *value)
+{
+    const bool is_all = strncmp(value, "::", 2) == 0;
+    s->has_all_pairs |= is_all;
+    remark(s, flag,
+           is_all ? "context and arm have polynomials of degree 2: products of up to four features are in the model"
+                  : "every product of a feature of the context with one of the arm is in the model, whatever it says");
+    return 0;
+}
+
 static int take(struct said *s, const struct flag *flag, const char *value)
 {
     switch (flag->meaning) {
@@ -203,20 +214,22 @@ static int take(struct said *s, const struct flag *flag, const char *value)
     case MEANS_GAMMA_EXPONENT:
         return read_number(flag, value, 1, &s->gamma_exponent);
     case MEANS_UCB:
+        remark(s, flag, "arms are drawn by the rule `ucb`, the nearest: the greatest upper bound");
         return take_rule(s, flag, "ucb");
     case MEANS_THOMPSON:
         remark(s, flag, "arms are drawn by the rule `thompson`, the nearest: as often as they may be best");
         return take_rule(s, flag, "thompson");
     case MEANS_PAIRS:
-        s->has_all_pairs |= strncmp(value, "::", 2) == 0;
-        if (strncmp(value, "::", 2) != 0)
-            remark(s, flag,
-                   "every product of a feature of the context with one of the arm is in the model, whatever it says");
-        return 0;
+        return take_pairs(s, flag, value);
     case MEANS_OTHER_TASK:
         return lc_fail("%s: a tenant does what --cb_explore_adf does, and nothing of this", flag->name);
     case MEANS_STEPS:
         remark(s, flag, "of no effect: the model is exact or sketched, and evidence finds its scales");
+        return 0;
+    case MEANS_LEAVING:
+        remark(s, flag,
+               "of no effect: every feature is in the model; leave out what should not be, or give its namespace a "
+               "small weight");
         return 0;
     case MEANS_HASHING:
         remark(s, flag, "of no effect: `features.dim` is the number of coordinates, `features.seed` that of the hash");

@@ -9,7 +9,8 @@
  * An action's id is its `_tag`, else its `id`, else i.id (personalisation services write it so), else "#" and its place
  * from 1. Features: "namespace^name" as number or category; objects in objects are namespaces, members whose names
  * begin with "_" are none. A name that stands twice counts once, with its last value. Where the tenant has a mapping of
- * names, context and actions are the objects that it maps. */
+ * names, context and actions are the objects that it maps; those that Azure Personalizer has written are read as its
+ * Rank is (json_personalizer.c): the list `FromUrl` of a context, and the list `j` of an action, as one object. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,14 @@ static int read_features(struct lc_log *log, const struct ld_hasher *h, const ch
         return 0;
     if (is_ours && lc_json_get(v, "x") != NULL)
         return lc_log_vector(log, h, "x", lc_json_get(v, "x"), x);
-    return lc_log_object(log, h, key, v, x);
+    if (log->base.o.names.dim == 0)
+        return lc_log_object(log, h, key, v, x);
+    const bool is_context = strcmp(key, "c") == 0;
+    struct json_t *merged = is_context ? lc_json_merged(v, "FromUrl", lc_json_get(v, "FromUrl"))
+                                       : lc_json_merged(NULL, NULL, lc_json_get(v, "j"));
+    const int rc = lc_log_object(log, h, key, merged != NULL ? merged : v, x);
+    lc_json_free(merged);
+    return rc;
 }
 
 static int read_actions(struct lc_log *log, const struct json_t *multi, bool is_ours, struct ld_logged *ev)

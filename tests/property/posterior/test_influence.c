@@ -145,8 +145,32 @@ START_TEST(what_an_arm_has_no_room_for_adds_nothing)
 }
 END_TEST
 
+/* A row is found by its point, whose coordinates are hashed and compared. */
+static void check_work(const struct kb_spec *spec)
+{
+    struct kb_spec wide = *spec;
+    struct kb_posterior *p = NULL;
+    struct kbt_world w;
+    if (!holds_all_points(spec) || spec->arm_dim > 0)
+        return;
+    wide.arm_dim = 4096;
+    kbt_world_open(&w, spec, N_USERS, N_ARMS, true, 31);
+    ck_assert_int_eq(kb_posterior_new(&p, &wide, w.graph, kbt_key), KB_OK);
+    const double more = kb_posterior_influence_work(p, 1000) - kb_posterior_influence_work(w.posterior, 1000);
+    ck_assert_msg(more >= 14.0 * 4096 * 1000, "%s: %g more", spec->algorithm, more);
+    kb_posterior_free(p);
+    kbt_world_close(&w);
+}
+
+START_TEST(the_work_of_a_row_grows_with_the_coordinates_of_its_point)
+{
+    for_each_preset(check_work);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("influence", terms_sum_to_the_mean_and_are_what_a_dense_model_loses,
-                   it_is_told_whether_users_are_compared, what_an_arm_has_no_room_for_adds_nothing);
+                   it_is_told_whether_users_are_compared, what_an_arm_has_no_room_for_adds_nothing,
+                   the_work_of_a_row_grows_with_the_coordinates_of_its_point);
 }

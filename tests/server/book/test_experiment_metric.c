@@ -303,28 +303,54 @@ START_TEST(a_book_with_metrics_is_the_same_after_it_was_saved)
 }
 END_TEST
 
-/* A book of before there were any has all else, and compares the policy by metrics from now on. */
-START_TEST(a_body_without_comparisons_of_the_policy_begins_them)
+static const size_t comparison_bytes = 18 * 8; /* the words of each, with the lengths of two arrays */
+
+static void load(struct ld_experiment *book, const struct kb_writer *w, size_t n)
 {
-    const size_t n_comparison = 18 * 8; /* the words of each, with the lengths of two arrays */
-    struct ld_experiment again = {.n_arms = 0};
+    struct kb_reader r;
+
+    memset(book, 0, sizeof *book);
+    kb_reader_init(&r, w->data, n);
+    ck_assert_int_eq(ld_experiment_book.load(book, &r), KB_OK);
+    ck_assert(r.rc == KB_OK && r.pos == r.n);
+}
+
+/* A book of before there were any has promised all of a metric's level to the arms: it goes on as it was, also through
+ * its file, until its sums begin anew. */
+START_TEST(a_body_without_comparisons_of_the_policy_has_none_until_the_sums_begin_anew)
+{
+    struct ld_experiment_view *view = malloc(sizeof *view);
     struct kb_pair none = {.n = 0};
     struct kb_writer w;
-    struct kb_reader r;
     struct log l;
+    double low, high;
     begin_with_holdout(&l);
+    ck_assert_ptr_nonnull(view);
     play_holdout(&l, 10, &none);
-    save(&l.book, &w);
-    kb_reader_init(&r, w.data, w.n - 3 * n_comparison);
-    ck_assert_int_eq(ld_experiment_book.load(&again, &r), KB_OK);
-    ck_assert(r.rc == KB_OK && r.pos == r.n);
-    for (size_t m = 0; m < 3; m++) {
-        ck_assert_uint_eq(again.metric[m].policy.pair.n, 0);
-        ck_assert(again.metric[m].policy.reach == 0.75);
-        ck_assert_mem_eq(&again.metric[m].against[1], &l.book.metric[m].against[1], sizeof again.metric[m].against[1]);
+    for (int times = 0; times < 2; times++) {
+        save(&l.book, &w);
+        close_log(&l);
+        load(&l.book, &w, w.n - (times == 0 ? 3 * comparison_bytes : 0));
+        kb_writer_close(&w);
+        decide_for(&l, times == 0 ? "x" : "y", times == 0 ? "new" : "newer", "b", KB_ROUTE_POLICY);
+        expire(&l, times == 0 ? "x" : "y");
     }
-    ld_experiment_book.close(&again);
-    kb_writer_close(&w);
+    ld_experiment_look(&l.book, view);
+    ck_assert(view->has_holdout && !view->has_metric_policies);
+    ck_assert_uint_eq(view->n_tests, 2);
+    for (size_t m = 0; m < 3; m++)
+        ck_assert_uint_eq(l.book.metric[m].policy.pair.n, 0);
+    kb_pair_interval(pair_of(&l, 0), 0.5, log(1 / 0.1), &low, &high); /* one treatment alone */
+    ck_assert(view->metric[0].difference[1].low == low && view->metric[0].difference[1].high == high);
+    l.settings.metric[0].harm = 0.2;
+    configure(&l);
+    decide_for(&l, "z", "u", "b", KB_ROUTE_POLICY);
+    expire(&l, "z");
+    ld_experiment_look(&l.book, view);
+    ck_assert(view->has_metric_policies);
+    ck_assert_uint_eq(view->metric[0].policy.n, 1);
+    ck_assert_uint_eq(view->n_tests, 4);
+    free(view);
     close_log(&l);
 }
 END_TEST
@@ -386,7 +412,7 @@ int main(void)
     tcase_add_test(tc, a_metric_of_a_weighted_sum_counts_whole_and_by_itself);
     tcase_add_test(tc, a_guardrail_says_once_that_it_is_harmed_or_holds);
     tcase_add_test(tc, the_policy_is_compared_with_the_holdout_by_the_first_decision_of_each_user);
-    tcase_add_test(tc, a_body_without_comparisons_of_the_policy_begins_them);
+    tcase_add_test(tc, a_body_without_comparisons_of_the_policy_has_none_until_the_sums_begin_anew);
     tcase_add_test(tc, a_book_with_metrics_is_the_same_after_it_was_saved);
     tcase_add_test(tc, a_damaged_body_does_no_harm);
     tcase_add_test(tc, other_metrics_begin_the_sums_anew_and_another_order_does_not);

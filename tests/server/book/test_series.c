@@ -375,7 +375,6 @@ START_TEST(a_name_is_free_again_when_nothing_of_its_arm_is_left)
 }
 END_TEST
 
-/* Every cut and every changed byte is refused or loads as something that can be asked. */
 /* Corrected and added to, of either slot, behind the reward too, in a book from its file as well. */
 START_TEST(values_of_metrics_stand_in_the_minute_of_their_decision)
 {
@@ -447,6 +446,148 @@ START_TEST(the_metric_that_had_no_value_for_longest_gives_way)
 }
 END_TEST
 
+static void expect_total(const void *book, const char *name, uint64_t n_wanted, double sum_wanted)
+{
+    uint64_t n = 0;
+    double sum = 0;
+    ld_series_metric_total(book, name, &n, &sum);
+    ck_assert_uint_eq(n, n_wanted);
+    ck_assert(is_near(sum, sum_wanted));
+}
+
+/* A line without a decision that the book has seen says nothing of how many values there are. */
+START_TEST(values_of_a_decision_that_the_book_has_not_seen_are_left_out)
+{
+    struct told unknown = {.id = "x", .arm = "a0", .has_value = {true}, .value = {5}};
+    begin(31);
+    spec.has_metrics = true;
+    configure(KB_AGG_FIRST);
+    measure(&unknown, 0, NULL, 2);
+    expect_total(books[0], "m0", 0, 0);
+    decide(3, 1);
+    measure(&told[0], 0, NULL, 1);
+    expect_total(books[0], "m0", 1, 1);
+    check(books[0]);
+    finish();
+}
+END_TEST
+
+/* Of each slot; from then on corrections change it, also in a book from its file. */
+START_TEST(a_value_counts_whole_where_the_one_before_it_was_not_counted)
+{
+    begin(37);
+    spec.has_metrics = true;
+    configure(KB_AGG_FIRST);
+    decide(3, 2);
+    told[0].has_value[0] = told[0].has_value[1] = true; /* told before the book counted metrics */
+    told[0].value[0] = 5;
+    told[0].value[1] = 3;
+    measure(&told[0], 0, NULL, 2);
+    measure(&told[0], 1, told[0].arm, 4);
+    expect_total(books[0], "m0", 1, 2);
+    expect_total(books[0], "m1", 1, 7);
+    check(books[0]);
+    for (int i = 0; i < 2; i++) {
+        struct kb_event ev = {.type = KB_EV_MEASURED, .as.measured = {.decision = told[0].id, .arm = "second"}};
+        ev.as.measured.metric = (struct kb_ev_metric){
+            .name = "m2", .is_told = true, .value = 8 + i, .has_before = true, .before = i == 0 ? 6 : 8};
+        give(ev);
+        expect_total(books[i], "m2", 1, 8 + i);
+        if (i == 0)
+            reload();
+    }
+    measure(&told[0], 0, NULL, 3);
+    for (size_t b = 0; b < n_books; b++) {
+        check(books[b]);
+        expect_total(books[b], "m0", 1, 3);
+    }
+    finish();
+}
+END_TEST
+
+START_TEST(a_name_that_comes_back_counts_the_values_of_open_decisions_anew)
+{
+    begin(41);
+    spec.has_metrics = true;
+    configure(KB_AGG_FIRST);
+    decide(3, 1);
+    measure(&told[0], 0, NULL, 1);
+    for (unsigned m = 1; m <= LD_SERIES_METRICS; m++) {
+        now += 60000;
+        measure(&told[0], m, NULL, 1);
+    }
+    expect_total(books[0], "m0", 0, 0);
+    now += 60000;
+    measure(&told[0], 0, NULL, 4);
+    told[0].has_value[1] = false; /* the one that gave way in turn */
+    expect_total(books[0], "m0", 1, 4);
+    check(books[0]);
+    measure(&told[0], 0, NULL, 6);
+    expect_total(books[0], "m0", 1, 6);
+    check(books[0]);
+    finish();
+}
+END_TEST
+
+/* Which ends before it says which decisions have values in the sums. */
+START_TEST(a_body_without_marks_of_values_is_read)
+{
+    struct kb_writer w;
+    struct kb_reader r;
+    void *book = calloc(1, ld_series_kind.size);
+    begin(43);
+    spec.has_metrics = true;
+    configure(KB_AGG_FIRST);
+    decide(3, 1);
+    measure(&told[0], 0, NULL, 5);
+    kb_writer_init(&w);
+    ld_series_kind.save(books[0], &w);
+    kb_reader_init(&r, w.data, w.n - 3 * 8); /* how many, and one of them */
+    ck_assert_int_eq(ld_series_kind.load(book, &r), KB_OK);
+    ck_assert(r.rc == KB_OK && r.pos == r.n);
+    expect_total(book, "m0", 1, 5);
+    check(book);
+    ld_series_kind.close(book);
+    free(book);
+    kb_writer_close(&w);
+    finish();
+}
+END_TEST
+
+static void decide_and_expire(size_t i, unsigned arm)
+{
+    char id[24], name[8];
+    struct kb_ev_slot slot = {.arm = name};
+    struct kb_event ev = {.type = KB_EV_DECIDED};
+    (void)snprintf(id, sizeof id, "%zu-%u", i, arm);
+    (void)snprintf(name, sizeof name, "a%u", arm);
+    ev.as.decided.decision = id;
+    ev.as.decided.user = "u";
+    ev.as.decided.slots = &slot;
+    ev.as.decided.n_slots = 1;
+    ev.as.decided.propensity = 0.5;
+    ev.as.decided.expires_at_ms = now;
+    give(ev);
+    ev = (struct kb_event){.type = KB_EV_EXPIRED, .as.expired = {.decision = id}};
+    give(ev);
+}
+
+/* More arms than names in every bucket that is kept, of days by the hour and then of two days by the minute. */
+START_TEST(without_metrics_a_book_takes_no_room_for_them)
+{
+    begin(47);
+    for (size_t i = 0; i < LD_SERIES_HOURS + LD_SERIES_MINUTES; i++) {
+        now += i < LD_SERIES_HOURS ? 3600000 : 60000;
+        for (unsigned arm = 0; arm <= LD_SERIES_ARMS; arm++)
+            decide_and_expire(i, arm);
+    }
+    ck_assert_uint_gt(ld_series_kind.bytes(books[0]), 5000000);
+    ck_assert_uint_lt(ld_series_kind.bytes(books[0]), 9000000);
+    finish();
+}
+END_TEST
+
+/* Every cut and every changed byte is refused or loads as something that can be asked. */
 START_TEST(a_damaged_body_is_refused_or_harmless)
 {
     struct kb_writer w;
@@ -484,5 +625,9 @@ int main(void)
         a_book_from_its_file_goes_on_as_it_was, only_the_last_versions_have_rows_of_their_own,
         minutes_of_two_days_and_hours_of_ninety_are_kept, what_never_ends_is_closed_two_days_after_its_window,
         a_name_is_free_again_when_nothing_of_its_arm_is_left, values_of_metrics_stand_in_the_minute_of_their_decision,
-        the_metric_that_had_no_value_for_longest_gives_way, a_damaged_body_is_refused_or_harmless);
+        the_metric_that_had_no_value_for_longest_gives_way,
+        values_of_a_decision_that_the_book_has_not_seen_are_left_out,
+        a_value_counts_whole_where_the_one_before_it_was_not_counted,
+        a_name_that_comes_back_counts_the_values_of_open_decisions_anew, a_body_without_marks_of_values_is_read,
+        without_metrics_a_book_takes_no_room_for_them, a_damaged_body_is_refused_or_harmless);
 }
