@@ -51,7 +51,7 @@ enum kb_err ld_series_take_metric(struct ld_series *s, struct ld_series_open *o,
         if (b[step] != NULL && ld_series_make_cell(s, b[step], LD_SERIES_FIRST_METRIC + (unsigned)k) != KB_OK)
             return KB_ENOMEM;
     }
-    const bool is_new = !metric->has_before || (*counted >> k & 1u) == 0;
+    const bool is_new = !metric->has_before || (*counted & 1u << k) == 0;
     const double before = is_new ? 0 : metric->before, total = kb_ev_metric_total(metric);
     *counted |= (uint16_t)(1u << k);
     s->metric[k].newest = minute;

@@ -408,6 +408,20 @@ def test_a_decision_tells_who_taught_the_model_each_arm(seeded, page):
 
 
 @needs_chromium
+def test_of_a_user_who_is_not_named_nothing_is_said_of_others(seeded, page):
+    """Nobody says that the rest is of others: a part of it may be the user's own."""
+    for user, is_named in (("p3", True), ("a newcomer", False)):
+        show(page, seeded.server, "t", "town", "decision", "now", user)
+        page.wait("document.querySelector('#teachers select')")
+        arm = page.run("document.querySelector('#teachers select').value")
+        told = neighbours_of(seeded, "town", user, arm)
+        assert told["terms"] and any(t["user"] == user for t in told["terms"]) == is_named
+        assert_taught(page, told, user)
+        assert ("from those of others." in page.text("#teachers p")) == is_named
+        assert is_named or page.text("#teachers p").endswith("comes from rewards.")
+
+
+@needs_chromium
 def test_a_neighbourhood_tells_who_taught_the_model_what_it_expects_of_the_chosen_one(seeded, page):
     show(page, seeded.server, "t", "town", "neighbours", "p3", "2")
     page.wait("document.querySelector('#taught tbody tr')")
