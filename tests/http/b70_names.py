@@ -444,7 +444,7 @@ def test_a_log_and_live_requests_of_the_same_json_are_the_same_vectors(server, a
     pair = twins(api, name, algorithm="ek-ucb")
     for i in range(60):
         context = {"User": {"age": rng.randint(1, 90), "town": some_name(rng).lstrip("_")}, "_private": 1, "n": some_value(rng, 2), "deep": {"v": some_value(rng, 2)}}
-        actions = [{"i": {"topic": rng.choice("abc"), "x": some_value(rng, 3)}, "j": [{"len": rng.random()}, {"tags": ["p", some_name(rng)]}]} for _ in range(3)]
+        actions = [{"i": {"topic": rng.choice("abc"), "x": some_value(rng, 3)}, "k": [{"len": rng.random()}, {"tags": ["p", some_name(rng)]}]} for _ in range(3)]
         line, chosen = dsjson_line(rng, i, context, actions)
         lines.append(json.dumps(line, ensure_ascii=i % 2 == 0))
         lived.append({"user": "-", "context": line["c"], "arm": {"id": f"arm{chosen}", "features": line["c"]["_multi"][chosen]}, "reward": (i % 3) / 2,
