@@ -33,6 +33,9 @@ export const id = (text) => h('bdi', { class: 'id' }, text);
 export const to = (parts, ...children) => h('a', { href: place(parts) }, ...children);
 export const place = (parts) => '#/' + parts.map(encodeURIComponent).join('/');
 
+/** The same where no element can set it apart, as in a list to choose from: what turns direction is spelled out. */
+export const spelled = (name) => name.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (c) => `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}`);
+
 /** Says it to those who listen rather than look. */
 export function say(text) {
   document.getElementById('status').textContent = text;
