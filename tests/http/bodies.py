@@ -42,8 +42,13 @@ def validator(name):
     return Draft202012Validator({"$ref": PREFIX + KINDS.get(name, name), "$defs": DEFS})
 
 
+JUDGES = {}  # by the place of a schema in memory: the schema, which so keeps its place, and its validator, which keeps what it has looked up
+
+
 def fits(schema, value):
-    return Draft202012Validator({**schema, "$defs": DEFS}).is_valid(value)
+    if JUDGES.get(id(schema), [None])[0] is not schema:
+        JUDGES[id(schema)] = schema, Draft202012Validator({**schema, "$defs": DEFS})
+    return JUDGES[id(schema)][1].is_valid(value)
 
 
 def member(plain, key):
