@@ -54,10 +54,14 @@ static void move(const struct kb_field *f, struct kb_spec *spec)
 
     if (f->kind == KB_FIELD_TEXT)
         strcpy(at, "another");
+    else if (f->kind == KB_FIELD_WEIGHTS)
+        ck_assert_int_eq(kb_split_put((struct kb_split *)(void *)at, "another", 2), KB_OK);
     else if (f->kind >= KB_FIELD_REAL)
         memcpy(at, f->kind == KB_FIELD_REWARD ? &(double){7} : &x, sizeof x);
-    else
+    else if (f->size <= sizeof whole)
         memcpy(at, &whole, f->size); /* little-endian */
+    else
+        ck_abort_msg("%s: no value for its kind", f->pointer);
 }
 
 static struct kb_spec saved_and_loaded(const struct kb_spec *spec, enum kb_err want, size_t damaged)
