@@ -1,0 +1,30 @@
+/* The hash that chains the batches of a shared log, and words for its outcomes: see shared_log.h. */
+#include <sodium.h>
+
+#include "shared/shared_log.h"
+
+void ld_chain(unsigned char out[LD_CHAIN_BYTES], const unsigned char before[LD_CHAIN_BYTES], const char *body,
+              size_t n_body)
+{
+    crypto_generichash_state state;
+
+    crypto_generichash_init(&state, NULL, 0, LD_CHAIN_BYTES);
+    crypto_generichash_update(&state, before, LD_CHAIN_BYTES);
+    crypto_generichash_update(&state, (const unsigned char *)body, n_body);
+    crypto_generichash_final(&state, out, LD_CHAIN_BYTES);
+}
+
+const char *ld_shared_say(enum ld_shared_rc rc)
+{
+    static const char *const said[] = {
+        [LD_SHARED_OK] = "done",
+        [LD_SHARED_NONE] = "there is no such tenant in the shared log",
+        [LD_SHARED_BEHIND] = "the turn was lost; nothing was recorded",
+        [LD_SHARED_UNKNOWN] = "it is not known whether it was recorded: ask again with the same id",
+        [LD_SHARED_DOWN] = "the shared log cannot be written; nothing was recorded",
+        [LD_SHARED_FORKED] = "the shared log has other lines than this server",
+        [LD_SHARED_NOMEM] = "out of memory",
+    };
+
+    return said[rc];
+}

@@ -1,0 +1,120 @@
+/* The log that several servers share (--log): what the writer of a tenant asks of it. PostgreSQL keeps it (pg_log.c);
+ * the tests have one in memory that answers at random.
+ *
+ * Servers write by turns. Who takes the turn of a tenant has its row locked, gets all that others have written, and may
+ * then append one batch behind the tip. The append commits, and gives the turn up.
+ *
+ *     find      the tenant's number by its name
+ *     take      wait for the turn; what is there behind `after` comes first                 one round trip
+ *     append    one batch, durable where LD_SHARED_OK comes back; the turn is over          one round trip
+ *     release   the turn is over, nothing was written
+ *     settle    whether a batch whose append was LD_SHARED_UNKNOWN is there
+ *     read      what is there behind `after`, without a turn
+ *     tips      where each tenant's log ends
+ *
+ * A batch is in the log as a whole or not at all. Its lines are as an export writes them (ld_text_export), each with a
+ * line feed. Every batch has a hash of the one before it and of its own lines (ld_chain), so that two copies of a log
+ * can be compared by their last one.
+ *
+ * Threads: any; a turn is one thread's. Every call may block for --log-wait, and no longer. Texts and bodies that a
+ * callback is given last as long as its call. */
+#ifndef LD_SHARED_LOG_H
+#define LD_SHARED_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/message.h"
+
+enum ld_shared_rc {
+    LD_SHARED_OK,
+    LD_SHARED_NONE,    /* there is no such tenant, or it has been deleted */
+    LD_SHARED_BEHIND,  /* nothing was written, and never will be: the turn was lost, or others have written meanwhile */
+    LD_SHARED_UNKNOWN, /* the batch may be in the log, or come there yet: settle tells later, or the next take */
+    LD_SHARED_DOWN,    /* it cannot be asked, or may not acknowledge (no standby); nothing was written */
+    LD_SHARED_FORKED,  /* it has other lines than we have, or fewer: an operator has to look */
+    LD_SHARED_NOMEM,
+};
+
+#define LD_CHAIN_BYTES 16u
+
+/* A place in a tenant's log: its last line, and the chain's hash behind it; all zeros before the first. */
+struct ld_shared_place {
+    uint64_t seq;
+    unsigned char hash[LD_CHAIN_BYTES];
+};
+
+struct ld_shared_batch {
+    struct ld_shared_place at; /* behind it */
+    uint32_t n;                /* lines; the first has the number at.seq - n + 1 */
+    int64_t at_ms;             /* of its last line */
+    const char *node;          /* who wrote it */
+    uint64_t nonce;            /* drawn by who wrote it */
+    const char *body;
+    size_t n_body;
+};
+
+/* To be told of a batch, in order; not LD_SHARED_OK ends the call, which returns it. */
+typedef enum ld_shared_rc (*ld_shared_take_fn)(void *arg, const struct ld_shared_batch *batch);
+
+/* A tenant in the log. */
+struct ld_shared_tenant {
+    uint64_t id; /* never used again, not for a tenant of the same name either */
+    struct ld_shared_place tip;
+};
+
+/* How the log is, as an operator wants to know it. */
+struct ld_shared_health {
+    bool is_up;            /* the last call reached it, and it may acknowledge */
+    int n_standbys;        /* that commits wait for; -1: unknown, or not asked (--log-sync=trusted) */
+    int64_t since_ms;      /* wall clock: since when is_up is so */
+    struct ld_message why; /* of is_up being false */
+};
+
+struct ld_shared_turn;
+struct ld_shared_log;
+
+struct ld_shared_ops {
+    /* is_made: made where there is none, and *is_new tells whether it was; the next take sees an empty log then. OK,
+     * NONE, DOWN. */
+    enum ld_shared_rc (*find)(struct ld_shared_log *l, const char *name, bool is_made, struct ld_shared_tenant *out,
+                              bool *is_new, struct ld_message *why);
+    /* Deletes it for all; its rows go later. OK, NONE, DOWN. */
+    enum ld_shared_rc (*drop)(struct ld_shared_log *l, uint64_t id, struct ld_message *why);
+    /* OK with *turn, and fn was told of every batch behind `after`; else *turn is NULL. FORKED: the log has no batch
+     * that ends at `after` with that hash (a log is looked at only where after->seq > 0). What fn returned. */
+    enum ld_shared_rc (*take)(struct ld_shared_log *l, uint64_t id, const struct ld_shared_place *after,
+                              ld_shared_take_fn fn, void *arg, struct ld_shared_turn **turn, struct ld_message *why);
+    /* The batch is behind the last one that the turn has seen. Ends the turn, whatever it returns: OK, BEHIND, UNKNOWN,
+     * DOWN. */
+    enum ld_shared_rc (*append)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
+                                struct ld_message *why);
+    void (*release)(struct ld_shared_turn *turn);
+    /* Waits up to --log-wait for the answer: OK, the batch is there; BEHIND, it is not and never will be; UNKNOWN. */
+    enum ld_shared_rc (*settle)(struct ld_shared_log *l, uint64_t id, const struct ld_shared_batch *batch,
+                                struct ld_message *why);
+    /* As take, without waiting for a turn; at most about max_bytes of bodies, one batch at least. */
+    enum ld_shared_rc (*read)(struct ld_shared_log *l, uint64_t id, const struct ld_shared_place *after,
+                              size_t max_bytes, ld_shared_take_fn fn, void *arg, struct ld_message *why);
+    /* fn for every tenant that is not deleted, in order of its name. */
+    enum ld_shared_rc (*tips)(struct ld_shared_log *l,
+                              void (*fn)(void *arg, const char *name, const struct ld_shared_tenant *t), void *arg,
+                              struct ld_message *why);
+    void (*health)(struct ld_shared_log *l, struct ld_shared_health *out);
+    void (*close)(struct ld_shared_log *l); /* no turn is open */
+};
+
+/* The beginning of each kind's own structure. */
+struct ld_shared_log {
+    const struct ld_shared_ops *ops;
+};
+
+/* The chain's hash behind a body: BLAKE2b-128 of the hash before it and the body. chain.c */
+void ld_chain(unsigned char out[LD_CHAIN_BYTES], const unsigned char before[LD_CHAIN_BYTES], const char *body,
+              size_t n_body);
+
+/* A sentence for the outcome. */
+const char *ld_shared_say(enum ld_shared_rc rc);
+
+#endif
