@@ -36,6 +36,7 @@ enum ld_limited {
     LD_N_LIMITED
 };
 
+#define LD_N_SHARED_OUTCOMES 7
 #define LD_N_STATUSES 32 /* codes that are told apart; the last slot is for all others */
 
 /* The answers of one route. A request adds to two numbers: to its cell, which is its code and its bucket in one, and to
@@ -57,6 +58,8 @@ struct ld_metrics {
     struct ld_histogram snapshot_time; /* writing one, beside the writer */
     struct ld_histogram build_time;    /* runs beside the writer: models, points that enter a dictionary */
     struct ld_histogram open_time;     /* of tenants, failed ones included */
+    struct ld_histogram shared_take;   /* of a shared log: waits for a turn, with what was to be followed */
+    struct ld_histogram shared_append; /* and appends, as far as their outcome was known */
     _Atomic uint64_t write_lock_cpu_max_us;
     _Atomic uint64_t promotions, guardrail_promotions;
     _Atomic uint64_t compactions, resets, admissions;
@@ -64,6 +67,10 @@ struct ld_metrics {
     _Atomic uint64_t opens, open_failures, evictions; /* of tenants */
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
     _Atomic uint64_t snapshots_refused; /* at a start */
+    _Atomic uint64_t shared_outcomes[LD_N_SHARED_OUTCOMES]; /* of appends, by enum ld_shared_rc */
+    _Atomic uint64_t shared_unknown_in, shared_unknown_out; /* unknown ones that turned out to be in the log, or not */
+    _Atomic uint64_t shared_unknown_left;                   /* and those that were answered as unknown */
+    _Atomic uint64_t followed, decided_anew, chain_breaks;  /* lines of other servers; decisions made again in a turn */
     _Atomic uint64_t verifications, verifications_different;
     _Atomic uint64_t replays_running, replays, replay_failures;
     _Atomic uint64_t evaluations_running, evaluations, evaluation_failures; /* the first bounds them, too */

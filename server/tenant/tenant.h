@@ -27,10 +27,10 @@ struct ld_evaluation_request;
 struct ld_task_kind;
 struct ld_tenant;
 struct ld_sched;
+struct ld_shared_log;
 struct ld_turn;
 struct ld_metrics;
 struct ld_progress;
-struct ld_books;
 
 enum ld_op_type {
     LD_OP_EVENT,
@@ -122,6 +122,8 @@ struct ld_world {
     _Atomic double inline_work; /* multiply-adds that a change of the model may take in the writer's turn */
     const struct ld_book_kind *const *books; /* kept for each tenant (book/book.h); NULL: none */
     bool is_finishing_builds; /* the rest is done in that turn as well, before its answers (background.c) */
+    struct ld_shared_log *shared; /* the log that several servers write (shared_log.h); NULL: the file is the log */
+    const char *node;             /* this server's name in it */
 };
 
 /* Opens DATA/tenants/NAME.db, recovering snapshot + tail; a new file starts with `initial` as its first event.
@@ -201,6 +203,17 @@ void ld_tenant_set_rate(struct ld_tenant *t, const struct ld_rate *own);
 atomic_size_t *ld_tenant_n_served(struct ld_tenant *t);
 /* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
 bool ld_tenant_is_idle(const struct ld_tenant *t);
+
+/* With a shared log: others may have written; the writer is asked to read on. From any thread. */
+void ld_tenant_follow(struct ld_tenant *t);
+/* What a server knows of a tenant's place in the shared log. Any thread. */
+struct ld_tenant_shared {
+    uint64_t id;      /* the tenant's in it; another one under the same name is another tenant */
+    uint64_t seq;     /* the last line that is applied */
+    bool is_forked;   /* the shared log has other lines: no change is taken */
+    bool is_followed; /* the last time that it was asked, it told all that it had */
+};
+void ld_tenant_shared(const struct ld_tenant *t, struct ld_tenant_shared *out);
 
 /* In a writer's thread (turns.h): one turn; whether more waits afterwards. */
 bool ld_tenant_run_writer(struct ld_tenant *t);
