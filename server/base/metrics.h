@@ -48,6 +48,21 @@ struct ld_request_counts {
 /* What connections run out of time at. */
 enum ld_timed_phase { LD_TIMED_HEADERS, LD_TIMED_BODY, LD_TIMED_ANSWER, LD_TIMED_IDLE, LD_N_TIMED_PHASES };
 
+/* What became of a turn at the shared log (shared_log.h). */
+enum ld_log_outcome { LD_LOG_OK, LD_LOG_BEHIND, LD_LOG_UNKNOWN, LD_LOG_DOWN, LD_N_LOG_OUTCOMES };
+
+/* Of the log that several servers share. Rows of ld_shared_metric_table. */
+struct ld_shared_metrics {
+    struct ld_histogram take_time, append_time;   /* of its calls that came back OK */
+    _Atomic uint64_t outcomes[LD_N_LOG_OUTCOMES]; /* of appends; LD_LOG_DOWN: of takes, too */
+    _Atomic uint64_t resolved[2];                 /* unknown outcomes that were settled: it was not there; it was */
+    _Atomic uint64_t followed_rows;               /* lines of other servers that were folded */
+    _Atomic uint64_t decided_anew;                /* decisions that were out of date when their turn came */
+    _Atomic uint64_t chain_breaks;                /* takes that found another log than the copy's */
+    _Atomic uint64_t polls, poll_failures;
+    _Atomic uint64_t is_up, n_standbys, lag_ms; /* read for a scrape */
+};
+
 /* One for the process, part of the app. Rows of routes are those of ld_routes. */
 struct ld_metrics {
     struct ld_request_counts requests[LD_MAX_ROUTES];
@@ -78,6 +93,7 @@ struct ld_metrics {
     _Atomic uint64_t configured_ms;            /* when it was last read without a fault */
     _Atomic uint64_t in_flight;                /* requests accepted, not yet answered */
     _Atomic uint64_t tls_expires_s;            /* of the certificate in force, since 1970; 0: no TLS */
+    struct ld_shared_metrics shared;
 };
 
 /* Adds n, or sets a gauge. Relaxed: a scrape sees each at some recent moment. */
