@@ -36,7 +36,6 @@ enum ld_limited {
     LD_N_LIMITED
 };
 
-#define LD_N_SHARED_OUTCOMES 7
 #define LD_N_STATUSES 32 /* codes that are told apart; the last slot is for all others */
 
 /* The answers of one route. A request adds to two numbers: to its cell, which is its code and its bucket in one, and to
@@ -49,6 +48,21 @@ struct ld_request_counts {
 /* What connections run out of time at. */
 enum ld_timed_phase { LD_TIMED_HEADERS, LD_TIMED_BODY, LD_TIMED_ANSWER, LD_TIMED_IDLE, LD_N_TIMED_PHASES };
 
+/* What became of a turn at the shared log (shared_log.h). */
+enum ld_log_outcome { LD_LOG_OK, LD_LOG_BEHIND, LD_LOG_UNKNOWN, LD_LOG_DOWN, LD_N_LOG_OUTCOMES };
+
+/* Of the log that several servers share. Rows of ld_shared_metric_table. */
+struct ld_shared_metrics {
+    struct ld_histogram take_time, append_time;   /* of its calls that came back OK */
+    _Atomic uint64_t outcomes[LD_N_LOG_OUTCOMES]; /* of appends; LD_LOG_DOWN: of takes, too */
+    _Atomic uint64_t resolved[2];                 /* unknown outcomes that were settled: it was not there; it was */
+    _Atomic uint64_t followed_rows;               /* lines of other servers that were folded */
+    _Atomic uint64_t decided_anew;                /* decisions that were out of date when their turn came */
+    _Atomic uint64_t chain_breaks;                /* takes that found another log than the copy's */
+    _Atomic uint64_t polls, poll_failures;
+    _Atomic uint64_t is_up, n_standbys, lag_ms; /* read for a scrape */
+};
+
 /* One for the process, part of the app. Rows of routes are those of ld_routes. */
 struct ld_metrics {
     struct ld_request_counts requests[LD_MAX_ROUTES];
@@ -58,8 +72,6 @@ struct ld_metrics {
     struct ld_histogram snapshot_time; /* writing one, beside the writer */
     struct ld_histogram build_time;    /* runs beside the writer: models, points that enter a dictionary */
     struct ld_histogram open_time;     /* of tenants, failed ones included */
-    struct ld_histogram shared_take;   /* of a shared log: waits for a turn, with what was to be followed */
-    struct ld_histogram shared_append; /* and appends, as far as their outcome was known */
     _Atomic uint64_t write_lock_cpu_max_us;
     _Atomic uint64_t promotions, guardrail_promotions;
     _Atomic uint64_t compactions, resets, admissions;
@@ -67,10 +79,6 @@ struct ld_metrics {
     _Atomic uint64_t opens, open_failures, evictions; /* of tenants */
     _Atomic uint64_t commits, committed_rows, commit_failures, snapshots, snapshot_failures;
     _Atomic uint64_t snapshots_refused; /* at a start */
-    _Atomic uint64_t shared_outcomes[LD_N_SHARED_OUTCOMES]; /* of appends, by enum ld_shared_rc */
-    _Atomic uint64_t shared_unknown_in, shared_unknown_out; /* unknown ones that turned out to be in the log, or not */
-    _Atomic uint64_t shared_unknown_left;                   /* and those that were answered as unknown */
-    _Atomic uint64_t followed, decided_anew, chain_breaks;  /* lines of other servers; decisions made again in a turn */
     _Atomic uint64_t verifications, verifications_different;
     _Atomic uint64_t replays_running, replays, replay_failures;
     _Atomic uint64_t evaluations_running, evaluations, evaluation_failures; /* the first bounds them, too */
@@ -85,6 +93,7 @@ struct ld_metrics {
     _Atomic uint64_t configured_ms;            /* when it was last read without a fault */
     _Atomic uint64_t in_flight;                /* requests accepted, not yet answered */
     _Atomic uint64_t tls_expires_s;            /* of the certificate in force, since 1970; 0: no TLS */
+    struct ld_shared_metrics shared;
 };
 
 /* Adds n, or sets a gauge. Relaxed: a scrape sees each at some recent moment. */

@@ -24,13 +24,14 @@
 
 struct ld_books;
 struct ld_evaluation_request;
+struct ld_shared_log;
 struct ld_task_kind;
 struct ld_tenant;
 struct ld_sched;
-struct ld_shared_log;
 struct ld_turn;
 struct ld_metrics;
 struct ld_progress;
+struct ld_books;
 
 enum ld_op_type {
     LD_OP_EVENT,
@@ -121,9 +122,9 @@ struct ld_world {
     _Atomic double rate, burst; /* of a tenant's requests (limit.h), where nobody has set another for it */
     _Atomic double inline_work; /* multiply-adds that a change of the model may take in the writer's turn */
     const struct ld_book_kind *const *books; /* kept for each tenant (book/book.h); NULL: none */
-    bool is_finishing_builds; /* the rest is done in that turn as well, before its answers (background.c) */
-    struct ld_shared_log *shared; /* the log that several servers write (shared_log.h); NULL: the file is the log */
-    const char *node;             /* this server's name in it */
+    struct ld_shared_log *shared; /* the log that several servers share (shared_log.h); NULL: each file is one */
+    const char *node;             /* and this server's name in it */
+    bool is_finishing_builds;     /* the rest is done in that turn as well, before its answers (background.c) */
 };
 
 /* Opens DATA/tenants/NAME.db, recovering snapshot + tail; a new file starts with `initial` as its first event.
