@@ -205,6 +205,17 @@ atomic_size_t *ld_tenant_n_served(struct ld_tenant *t);
 /* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
 bool ld_tenant_is_idle(const struct ld_tenant *t);
 
+/* With a shared log: others may have written; the writer is asked to read on. From any thread. */
+void ld_tenant_follow(struct ld_tenant *t);
+/* What a server knows of a tenant's place in the shared log. Any thread. */
+struct ld_tenant_shared {
+    uint64_t id;      /* the tenant's in it; another one under the same name is another tenant */
+    uint64_t seq;     /* the last line that is applied */
+    bool is_forked;   /* the shared log has other lines: no change is taken */
+    bool is_followed; /* the last time that it was asked, it told all that it had */
+};
+void ld_tenant_shared(const struct ld_tenant *t, struct ld_tenant_shared *out);
+
 /* In a writer's thread (turns.h): one turn; whether more waits afterwards. */
 bool ld_tenant_run_writer(struct ld_tenant *t);
 /* Before the scheduler stops: models that are being built are left as they are, to be begun again at the next start. */

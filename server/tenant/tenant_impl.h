@@ -7,6 +7,7 @@
  *   queue.c           ops and their waiting line
  *   commit.c          batches: stage, append, apply, answer (commit_rows.c: their rows)
  *   commit_turn.c     ops out of the line into batches
+ *   shared_turn.c     the turn in a log that several servers write
  *   commit_ops.c      what each kind of op stages (commit_observe.c, commit_reward.c, commit_settings.c: some of them)
  *   upkeep.c          WAL, expiry, healing
  *   tenant_tasks.c    work beside the writer (task.h)
@@ -27,12 +28,21 @@
 #include "tenant/batch.h"
 #include "tenant/books.h"
 #include "base/names.h"
+#include "shared/shared_log.h"
 #include "tenant/task.h"
 #include "tenant/tenant.h"
 #include "tenant/turns.h"
 
 #define LD_TURN_OPS 1024 /* ops taken in one turn */
 #define LD_POOL_SCRATCHES 32
+
+/* What a tenant has of a shared log. */
+struct ld_shared {
+    uint64_t id;
+    atomic_bool is_asked;  /* others may have written: the next turn reads on */
+    atomic_bool is_forked; /* it has other lines: no change is taken */
+    atomic_bool is_followed;
+};
 
 struct ld_tenant {
     const struct ld_world *world;
@@ -79,6 +89,7 @@ struct ld_tenant {
     struct ld_task *tasks;
 
     struct ld_books books; /* none where the tenant is read-only */
+    struct ld_shared shared;
 
     pthread_mutex_t pool_lock;
     struct kb_scratch *scratch[LD_POOL_SCRATCHES];
