@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/embed.h"
-#include "shared/pg_impl.h"
+#include "shared/pg_log_impl.h"
 
 /* A plain connection, for one command. NULL with why. */
 static PGconn *reach(const char *url, struct ld_message *why)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "shared/pg_impl.h"
+#include "shared/pg_log_impl.h"
 
 /* How long to wait before a batch is looked for again. */
 #define AGAIN_US 50000

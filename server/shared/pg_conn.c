@@ -1,11 +1,11 @@
-/* One connection to PostgreSQL: its settings, its statements, and waits that end. See pg_impl.h. */
+/* One connection to PostgreSQL: its settings, its statements, and waits that end. See pg_log_impl.h. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "shared/pg_impl.h"
+#include "shared/pg_log_impl.h"
 
 /* A page of batches is short by its number of rows, and by the bytes of their bodies: one row at least. */
 #define PAGE                                                                                                           \

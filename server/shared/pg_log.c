@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shared/pg_impl.h"
+#include "shared/pg_log_impl.h"
 
 static enum ld_shared_rc down(struct pg_conn *c, const PGresult *r, struct ld_message *why)
 {

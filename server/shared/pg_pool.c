@@ -1,4 +1,4 @@
-/* The connections of a shared log in PostgreSQL, and whether it may be used: see pg_impl.h.
+/* The connections of a shared log in PostgreSQL, and whether it may be used: see pg_log_impl.h.
  *
  * What a primary shows is not always what it has promised: after a crash it shows commits that no standby has. So a
  * connection writes something before it reads anything (PG_BEAT): once that commit has returned, a standby has
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "shared/pg_impl.h"
+#include "shared/pg_log_impl.h"
 
 #define SCHEMA_VERSION 1
 #define RETRY_US 50000

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "shared/pg_impl.h"
+#include "shared/pg_log_impl.h"
 
 #define PAGE_BYTES (8 << 20)
 

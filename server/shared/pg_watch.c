@@ -1,4 +1,4 @@
-/* What runs beside the calls of a shared log in PostgreSQL: see pg_impl.h.
+/* What runs beside the calls of a shared log in PostgreSQL: see pg_log_impl.h.
  *
  * watch   looks every five seconds whether the primary may acknowledge, every half a second while it may not; writes
  *         that this server lives; removes the lines of deleted tenants, some at a time
@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "shared/pg_impl.h"
+#include "shared/pg_log_impl.h"
 
 #define TICK_MS 500
 #define CALM_TICKS 10

@@ -2,8 +2,8 @@
  *
  * Every connection is in libpq's pipeline mode and does not block: statements are sent in a row, then their results are
  * read in the same order. Each wait ends at a deadline. All statements are prepared, with binary values. */
-#ifndef LD_PG_IMPL_H
-#define LD_PG_IMPL_H
+#ifndef LD_PG_LOG_IMPL_H
+#define LD_PG_LOG_IMPL_H
 
 #include <libpq-fe.h>
 #include <pthread.h>
