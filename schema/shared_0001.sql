@@ -12,7 +12,7 @@ CREATE TABLE laplaced.tenant (
     last BIGINT NOT NULL DEFAULT 0, -- its last line; 0: none yet
     hash BYTEA NOT NULL DEFAULT '\x00000000000000000000000000000000', -- of the chain, behind that line
     created_at BIGINT NOT NULL,
-    deleted_at BIGINT -- its batches go by and by, the row after them
+    deleted_at BIGINT -- its batches go by and by; the row stays, so that copies know that it was deleted
 ) WITH (fillfactor = 50);
 CREATE UNIQUE INDEX tenant_name ON laplaced.tenant (name) WHERE deleted_at IS NULL;
 -- A batch is what one commit wrote: lines as an export writes them, each with a line feed.

@@ -1,9 +1,11 @@
 /* What a turn writes to PostgreSQL, and what became of it: see pg_log.h.
  *
- * One round trip: the batch and the tip (one statement), then COMMIT. What comes back:
+ * One round trip: the batch and the tip (one statement), then COMMIT, then whether commits wait for standbys. What
+ * comes back:
  *
  *     COMMIT, no warning                                                OK
- *     COMMIT with a warning: it has not waited for its standby          UNKNOWN
+ *     COMMIT with a warning, or the list of standbys was emptied:       UNKNOWN
+ *     it has not waited for a standby
  *     the batch refused, with a reason; ROLLBACK; no row moved          BEHIND or DOWN: nothing was written
  *     anything else, silence too                                        UNKNOWN
  *
@@ -39,6 +41,7 @@ static void send_batch(struct ld_shared_turn *turn, const struct ld_shared_batch
     turn->c->is_warned = false;
     ld_pg_send(turn->c, PG_APPEND, &args);
     ld_pg_send(turn->c, PG_COMMIT, NULL);
+    ld_pg_send(turn->c, PG_SYNC, NULL);
     ld_pg_sync(turn->c);
 }
 
@@ -53,7 +56,7 @@ static enum ld_shared_rc judge_batch(const struct pg_conn *c, const PGresult *r,
         return LD_SHARED_OK;
     (void)ld_pg_say(why, "PostgreSQL: ", PQresultErrorMessage(r));
     /* Its session was ended, or its transaction: another turn may come. */
-    if (strncmp(state, "57P", 3) == 0 || strncmp(state, "25", 2) == 0 || strncmp(state, "40", 2) == 0)
+    if (strncmp(state, "57P", 3) == 0 || strncmp(state, "25P", 3) == 0 || strncmp(state, "40", 2) == 0)
         return LD_SHARED_BEHIND;
     return LD_SHARED_DOWN;
 }
@@ -72,9 +75,9 @@ static enum ld_shared_rc judge_commit(const struct pg_conn *c, const PGresult *r
     return LD_SHARED_UNKNOWN;
 }
 
-/* Reads what became of the two statements. The end of the row of them says nothing more: once COMMIT has answered, it
- * does not matter whether the connection lives. */
-static enum ld_shared_rc read_outcome(struct pg_conn *c, int64_t deadline, struct ld_message *why)
+/* Reads what became of the statements. The end of the row of them says nothing more. */
+static enum ld_shared_rc read_outcome(const struct pg_log *l, struct pg_conn *c, int64_t deadline,
+                                      struct ld_message *why)
 {
     PGresult *r = ld_pg_next(c, deadline);
     enum ld_shared_rc rc = judge_batch(c, r, why);
@@ -84,6 +87,12 @@ static enum ld_shared_rc read_outcome(struct pg_conn *c, int64_t deadline, struc
     if (rc == LD_SHARED_OK) {
         r = ld_pg_next(c, deadline);
         rc = judge_commit(c, r, is_moved, why);
+        PQclear(r);
+    }
+    if (rc == LD_SHARED_OK) {
+        r = ld_pg_next(c, deadline);
+        if (!ld_pg_is_synced(l, r))
+            rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_UNKNOWN, why, "no standby was waited for");
         PQclear(r);
     }
     ld_pg_skip(c, deadline);
@@ -105,7 +114,7 @@ enum ld_shared_rc ld_pg_append(struct ld_shared_turn *turn, const struct ld_shar
         (void)ld_fail(why, "the turn was lost: %s", c->why.text);
     } else {
         send_batch(turn, batch);
-        rc = read_outcome(c, deadline, why);
+        rc = read_outcome(turn->log, c, deadline, why);
         ld_pg_rollback(c, deadline);
     }
     ld_pg_end_turn(turn);
@@ -121,12 +130,10 @@ static bool is_ours(const PGresult *r, const struct ld_shared_batch *b)
            (uint64_t)ld_pg_int(r, 0, 1) == b->nonce;
 }
 
-static enum ld_shared_rc look_for(struct pg_conn *c, uint64_t id, const struct ld_shared_batch *b, int64_t deadline,
-                                  struct ld_message *why)
+/* BEGIN; the row's lock; the batch's place; COMMIT; whether commits wait for standbys. */
+static void send_look(struct pg_conn *c, uint64_t id, const struct ld_shared_batch *b)
 {
     struct pg_args row = {0}, place = {0};
-    PGresult *locked = NULL, *found = NULL, *committed = NULL;
-    enum ld_shared_rc rc = LD_SHARED_UNKNOWN;
 
     ld_pg_add_int(&row, (int64_t)id);
     ld_pg_add_int(&place, (int64_t)id);
@@ -136,20 +143,29 @@ static enum ld_shared_rc look_for(struct pg_conn *c, uint64_t id, const struct l
     ld_pg_send(c, PG_LOCK, &row);
     ld_pg_send(c, PG_BATCH, &place);
     ld_pg_send(c, PG_COMMIT, NULL);
+    ld_pg_send(c, PG_SYNC, NULL);
     ld_pg_sync(c);
-    PQclear(ld_pg_next(c, deadline));
-    locked = ld_pg_next(c, deadline);
-    found = ld_pg_next(c, deadline);
-    committed = ld_pg_next(c, deadline);
-    if (!c->is_warned && !c->is_broken && ld_pg_is(locked, PGRES_TUPLES_OK) && ld_pg_is(found, PGRES_TUPLES_OK) &&
-        ld_pg_is(committed, PGRES_COMMAND_OK) && strcmp(PQcmdStatus(committed), "COMMIT") == 0)
-        rc = is_ours(found, b) ? LD_SHARED_OK : LD_SHARED_BEHIND;
+}
+
+static enum ld_shared_rc look_for(const struct pg_log *l, struct pg_conn *c, uint64_t id,
+                                  const struct ld_shared_batch *b, int64_t deadline, struct ld_message *why)
+{
+    enum { BEGUN, LOCKED, FOUND, COMMITTED, SYNCED, N };
+    PGresult *r[N];
+    enum ld_shared_rc rc = LD_SHARED_UNKNOWN;
+
+    send_look(c, id, b);
+    for (int i = 0; i < N; i++)
+        r[i] = ld_pg_next(c, deadline);
+    if (!c->is_warned && !c->is_broken && ld_pg_is(r[LOCKED], PGRES_TUPLES_OK) && ld_pg_is(r[FOUND], PGRES_TUPLES_OK) &&
+        ld_pg_is(r[COMMITTED], PGRES_COMMAND_OK) && strcmp(PQcmdStatus(r[COMMITTED]), "COMMIT") == 0 &&
+        ld_pg_is_synced(l, r[SYNCED]))
+        rc = is_ours(r[FOUND], b) ? LD_SHARED_OK : LD_SHARED_BEHIND;
     else
         (void)ld_fail(why, "it cannot be settled yet: %s", c->why.text);
+    for (int i = 0; i < N; i++)
+        PQclear(r[i]);
     ld_pg_skip(c, deadline);
-    PQclear(locked);
-    PQclear(found);
-    PQclear(committed);
     return rc;
 }
 
@@ -164,7 +180,7 @@ enum ld_shared_rc ld_pg_settle(struct ld_shared_log *log, uint64_t id, const str
         struct pg_conn *c = ld_pg_get(l, deadline, why);
         if (c == NULL)
             return LD_SHARED_UNKNOWN;
-        rc = look_for(c, id, batch, deadline, why);
+        rc = look_for(l, c, id, batch, deadline, why);
         ld_pg_rollback(c, deadline);
         ld_pg_put(l, c);
         if (rc != LD_SHARED_UNKNOWN || ld_monotonic_us() + AGAIN_US >= deadline)

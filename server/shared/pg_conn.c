@@ -36,11 +36,12 @@ static const char *const sql_of[PG_N] = {
         " (SELECT max(number)::bigint FROM laplaced.version)",
     [PG_BEAT] = "INSERT INTO laplaced.node (name, version, seen_at) VALUES ($1::text, $2::text, " NOW ")"
                 " ON CONFLICT (name) DO UPDATE SET version = excluded.version, seen_at = excluded.seen_at",
-    [PG_LOCK] = "SELECT last, hash FROM laplaced.tenant WHERE id = $1::bigint AND deleted_at IS NULL FOR UPDATE",
-    [PG_TIP] = "SELECT last, hash FROM laplaced.tenant WHERE id = $1::bigint AND deleted_at IS NULL",
+    [PG_LOCK] = "SELECT last, hash, deleted_at IS NOT NULL FROM laplaced.tenant WHERE id = $1::bigint FOR UPDATE",
+    [PG_TIP] = "SELECT last, hash, deleted_at IS NOT NULL FROM laplaced.tenant WHERE id = $1::bigint",
     [PG_PLACE] = "SELECT hash FROM laplaced.batch WHERE tenant = $1::bigint AND seq = $2::bigint",
     [PG_PAGE] = PAGE,
     [PG_APPEND] = APPEND,
+    [PG_SYNC] = "SELECT current_setting('synchronous_standby_names') <> ''",
     [PG_BATCH] = "SELECT node, nonce FROM laplaced.batch WHERE tenant = $1::bigint AND seq = $2::bigint",
     [PG_FIND] = "SELECT id, last, hash FROM laplaced.tenant WHERE name = $1::text AND deleted_at IS NULL",
     [PG_MAKE] = "INSERT INTO laplaced.tenant (name, created_at) VALUES ($1::text, " NOW ")"
@@ -50,8 +51,6 @@ static const char *const sql_of[PG_N] = {
     [PG_PURGE] = "DELETE FROM laplaced.batch AS b USING (SELECT tenant, seq FROM laplaced.batch WHERE tenant IN"
                  " (SELECT id FROM laplaced.tenant WHERE deleted_at IS NOT NULL) LIMIT 2000 FOR UPDATE SKIP LOCKED)"
                  " AS few WHERE b.tenant = few.tenant AND b.seq = few.seq",
-    [PG_FORGET] = "DELETE FROM laplaced.tenant AS t WHERE deleted_at IS NOT NULL"
-                  " AND NOT EXISTS (SELECT 1 FROM laplaced.batch WHERE tenant = t.id)",
 };
 
 /* --- values ----------------------------------------------------------------------------------------------- */

@@ -25,13 +25,13 @@ enum pg_statement {
     PG_PLACE,  /* the hash behind a line */
     PG_PAGE,   /* batches behind a line */
     PG_APPEND, /* a batch, and the tip */
+    PG_SYNC,   /* whether commits wait for standbys */
     PG_BATCH,  /* who wrote the batch that ends at a line */
     PG_FIND,
     PG_MAKE,
     PG_DROP,
     PG_TIPS,
-    PG_PURGE,  /* some batches of deleted tenants */
-    PG_FORGET, /* deleted tenants without batches */
+    PG_PURGE, /* some batches of deleted tenants */
     PG_N
 };
 
@@ -99,8 +99,9 @@ struct pg_log {
     struct pg_conn *pool;
     struct ld_shared_turn *turns;
     struct ld_shared_health health;
-    bool is_unfit; /* it answers, and may not acknowledge */
-    bool is_known; /* health is more than a guess */
+    bool is_unfit;  /* it answers, and may not acknowledge */
+    bool is_known;  /* health is more than a guess */
+    bool is_shaken; /* a connection broke: time to look */
     bool is_ending;
     pthread_t watch, keep;
 };
@@ -120,6 +121,9 @@ int64_t ld_pg_deadline(const struct pg_log *l);
 struct pg_conn *ld_pg_get(struct pg_log *l, int64_t deadline, struct ld_message *why);
 /* Gives it back. A broken one is closed, with those that nobody uses. */
 void ld_pg_put(struct pg_log *l, struct pg_conn *c);
+/* Whether a commit that has returned was one of two disks: `r` is of PG_SYNC behind it. An operator who empties the
+ * list of standbys releases the commits that wait for them. */
+bool ld_pg_is_synced(const struct pg_log *l, const PGresult *r);
 /* A connection for the first time, and whether the log may be used. */
 enum pg_fit ld_pg_try(struct pg_log *l, struct pg_conn **out, int64_t deadline, struct ld_message *why);
 /* Looks at the primary, and writes that this server lives: one commit that a standby has to take. */

@@ -109,6 +109,11 @@ enum pg_fit ld_pg_prove(struct pg_log *l, struct pg_conn *c, int64_t deadline, s
     return fit;
 }
 
+bool ld_pg_is_synced(const struct pg_log *l, const PGresult *r)
+{
+    return l->config.is_trusted || (ld_pg_is(r, PGRES_TUPLES_OK) && ld_pg_int(r, 0, 0) == 1);
+}
+
 /* --- the pool --------------------------------------------------------------------------------------------- */
 
 enum pg_fit ld_pg_try(struct pg_log *l, struct pg_conn **out, int64_t deadline, struct ld_message *why)
@@ -192,6 +197,9 @@ void ld_pg_put(struct pg_log *l, struct pg_conn *c)
     if (c->is_broken || PQtransactionStatus(c->pg) != PQTRANS_IDLE) {
         ld_pg_close(c);
         ld_pg_drain(l);
+        (void)pthread_mutex_lock(&l->lock);
+        l->is_shaken = true;
+        (void)pthread_mutex_unlock(&l->lock);
         return;
     }
     (void)pthread_mutex_lock(&l->lock);

@@ -143,12 +143,15 @@ static PGresult *next_rows(struct pg_conn *c, struct reading *at, int64_t deadli
     return NULL;
 }
 
-/* Whether the log has our place. */
+/* Whether the log has our place. A tenant that was deleted leaves its row, so one without a row was never there: the
+ * database is an older one, or another. */
 static enum ld_shared_rc check_place(const struct reading *at, const PGresult *tip, const PGresult *place)
 {
     unsigned char hash[LD_CHAIN_BYTES];
 
-    if (PQntuples(tip) == 0)
+    if (PQntuples(tip) == 0 && at->seen.seq > 0)
+        return forked(at, "a shared log that has never had this tenant");
+    if (PQntuples(tip) == 0 || ld_pg_int(tip, 0, 2) != 0)
         return (enum ld_shared_rc)ld_fail_as(LD_SHARED_NONE, at->why, "%s", ld_shared_say(LD_SHARED_NONE));
     if (at->seen.seq == 0)
         return LD_SHARED_OK;

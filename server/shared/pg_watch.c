@@ -1,8 +1,8 @@
 /* What runs beside the calls of a shared log in PostgreSQL: see pg_log_impl.h.
  *
- * watch   looks every five seconds whether the primary may acknowledge, every half a second while it may not; writes
- *         that this server lives; removes the lines of deleted tenants, some at a time
- * keep    asks something over the connection of a turn that has said nothing for half a second, so that PostgreSQL
+ * watch   looks every five seconds whether the primary may acknowledge, every half a second while it may not and
+ *         soon after a connection broke; writes that this server lives; removes the lines of deleted tenants, some at a
+ * time keep    asks something over the connection of a turn that has said nothing for half a second, so that PostgreSQL
  *         does not take the row from a server that computes */
 #include <errno.h>
 #include <time.h>
@@ -32,19 +32,16 @@ static bool sleep_tick(struct pg_log *l)
     return !is_ending;
 }
 
-static bool is_up(struct pg_log *l)
+/* Whether something is or was amiss since the last look. */
+static bool is_uneasy(struct pg_log *l)
 {
-    struct ld_shared_health h;
+    bool is_so = false;
 
-    l->base.ops->health(&l->base, &h);
-    return h.is_up;
-}
-
-/* Rows of tenants that are deleted, while there are any. */
-static void purge(struct pg_log *l, struct pg_conn *c)
-{
-    PQclear(ld_pg_ask(c, PG_PURGE, NULL, ld_pg_deadline(l)));
-    PQclear(ld_pg_ask(c, PG_FORGET, NULL, ld_pg_deadline(l)));
+    (void)pthread_mutex_lock(&l->lock);
+    is_so = !l->health.is_up || l->is_shaken;
+    l->is_shaken = false;
+    (void)pthread_mutex_unlock(&l->lock);
+    return is_so;
 }
 
 /* The connection for the next look; NULL: a new one. */
@@ -59,7 +56,7 @@ static struct pg_conn *look(struct pg_log *l, struct pg_conn *c)
     else
         fit = ld_pg_prove(l, c, deadline, &why);
     if (fit == PG_FIT)
-        purge(l, c);
+        PQclear(ld_pg_ask(c, PG_PURGE, NULL, ld_pg_deadline(l)));
     if (c != NULL && (fit != PG_FIT || c->is_broken)) {
         ld_pg_close(c);
         c = NULL;
@@ -74,7 +71,7 @@ static void *watch(void *arg)
     int n_ticks = 0;
 
     while (sleep_tick(l))
-        if (++n_ticks >= CALM_TICKS || !is_up(l)) {
+        if (is_uneasy(l) || ++n_ticks >= CALM_TICKS) {
             c = look(l, c);
             n_ticks = 0;
         }

@@ -8,7 +8,7 @@ As a module:
 
 As a program, for tests in other languages: FOLDER holds all state, and instances outlive the call.
 
-    pg.py FOLDER start [N_STANDBYS] | url | sql TEXT | kill_primary | promote | rejoin | fail_over
+    pg.py FOLDER start [N_STANDBYS] | url | sql TEXT | set NAME VALUE | kill_primary | promote | rejoin | fail_over
           | stop_standbys | start_standbys | freeze_standbys | thaw_standbys | end
 
 Commits wait for any one standby (synchronous_standby_names). PostgreSQL refuses to run as root, so root runs it as
@@ -298,6 +298,13 @@ class Cluster:
             instance.start()
         self.wait_synchronous()
 
+    def set(self, name, value):
+        """A setting of the primary, while it runs."""
+        primary = self.primary
+        primary.sql(f"ALTER SYSTEM SET {name} = '{value}'")
+        primary.sql("SELECT pg_reload_conf()")
+        wait_for(lambda: primary.sql(f"SHOW {name}") == value)
+
     def fail_over(self):
         self.kill_primary()
         self.promote()
@@ -343,6 +350,8 @@ def main(folder, command, *args):
         print(pg.url)
     elif command == "sql":
         print(pg.primary.sql(args[0]))
+    elif command == "set":
+        pg.set(*args)
     elif command in ("kill_primary", "promote", "rejoin", "fail_over", "end"):
         getattr(pg, command)()
     elif command == "stop_standbys":
@@ -355,6 +364,8 @@ def main(folder, command, *args):
     elif command in ("freeze_standbys", "thaw_standbys"):
         for standby in pg.standbys:
             standby.signal_all(signal.SIGSTOP if command == "freeze_standbys" else signal.SIGCONT)
+        if command == "thaw_standbys":
+            pg.wait_synchronous()
     else:
         sys.exit(__doc__)
 
