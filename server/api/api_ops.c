@@ -152,6 +152,18 @@ bool api_events(struct ld_call *c, struct ld_reply *out)
     return true;
 }
 
+static void measure_log(struct ld_server *s)
+{
+    struct ld_shared_metrics *m = &s->metrics.shared;
+    struct ld_nodes_view view;
+    if (s->world.shared == NULL)
+        return;
+    ld_tenants_nodes(s->tenants, &view);
+    ld_gauge_set(&m->is_up, view.down_us == 0);
+    ld_gauge_set(&m->n_standbys, view.n_standbys > 0 ? (uint64_t)view.n_standbys : 0);
+    ld_gauge_set(&m->lag_us, (uint64_t)view.lag_us);
+}
+
 /* What is kept elsewhere, or asked of the system, as of now. A disk that cannot be asked keeps its last numbers. */
 static void measure(struct ld_server *s)
 {
@@ -162,6 +174,7 @@ static void measure(struct ld_server *s)
     ld_gauge_set(&m->log_lost, ld_log_n_lost());
     ld_gauge_set(&m->memory_cap_bytes, s->world.memory_cap);
     ld_gauge_set(&m->queue_limit, s->world.max_queue);
+    measure_log(s);
     if (statvfs(s->world.data_dir, &disk) != 0)
         return;
     ld_gauge_set(&m->data_free_bytes, (uint64_t)disk.f_bavail * disk.f_frsize);

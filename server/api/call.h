@@ -29,6 +29,12 @@ struct ld_call {
     size_t n_headers;
     char origin[128]; /* of the page that asks */
     char etag[24];
+    /* after.c: of a server that shares a log. */
+    struct ld_call *next_after;
+    uint64_t after; /* the line that it waits for */
+    int64_t until_us;
+    char seq[24];                 /* that its answer tells */
+    bool is_let_in;               /* it may know how far its tenant is */
     bool was_waiting, is_counted; /* for its tenant; among those of its tenant in the line (dispatch.c) */
 };
 
@@ -41,6 +47,12 @@ bool ld_access_allow(const struct ld_call *c, struct ld_problem *p);
  * header than Laplaced-Tenant) were meant for something else than they would do: false with 400. In `admit`. */
 bool ld_stray_query_allow(const struct ld_call *c, struct ld_problem *p);
 bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p);
+
+/* after.c. Whether the call waits for a line of the log (Laplaced-After), or was refused for what it says of one; it is
+ * passed on then. */
+bool ld_after_waits(struct ld_call *c);
+/* dispatch.c. Goes on with a call that has waited, or refuses it. */
+void ld_call_resume(struct ld_call *c, const struct ld_problem *p);
 
 /* dispatch.c. From a handler that finds its work too long for a thread that serves HTTP: the call is passed on to the
  * pool, where the handler is called again and ld_request_is_kept. */
