@@ -38,9 +38,6 @@ bool api_model(struct ld_call *c, struct ld_reply *out)
     return true;
 }
 
-/* GET /stats. The totals come from the engine, the window from the log: they may differ by the events of the moment
- * in between. window_s: the last hour unless told otherwise, at most a year. O(rows in the window), by the index on
- * time. The log is asked first and without the lock: a window of a million rows must not hold up the writer. */
 /* All but a single objective, whose values are the rewards. */
 static void look_at_metrics(const struct ld_call *c, struct ld_window_stats *out)
 {
@@ -63,6 +60,9 @@ static void look_at_metrics(const struct ld_call *c, struct ld_window_stats *out
         ld_books_unlock(ld_tenant_books(c->tenant));
 }
 
+/* GET /stats. The totals come from the engine, the window from the log: they may differ by the events of the moment
+ * in between. window_s: the last hour unless told otherwise, at most a year. O(rows in the window), by the index on
+ * time. The log is asked first and without the lock: a window of a million rows must not hold up the writer. */
 bool api_stats(struct ld_call *c, struct ld_reply *out)
 {
     struct ld_window_stats window;

@@ -99,6 +99,9 @@ int ld_call_parse(const struct ld_call *c, struct ld_doc **doc, struct ld_proble
 /* A new op of the type, with the body that the route takes as its doc; NULL with *p. */
 struct ld_op *ld_call_op(const struct ld_call *c, enum ld_op_type type, struct ld_problem *p);
 
+/* The same with a text in the place of the body, which is freed; NULL: it could not be had, and *p may say why. */
+struct ld_op *ld_call_op_of(const struct ld_call *c, enum ld_op_type type, char *text, size_t n, struct ld_problem *p);
+
 /* Queues the op; its outcome becomes the reply, or goes to its own done() where it has one. Takes the op, and passes
  * the call on. t is the call's tenant, or one that was made for it. */
 void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op);
@@ -107,6 +110,8 @@ void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op);
  * there; then none was taken, and p says 429 and when to come again. Where there is no tenant, nobody pays. */
 bool ld_charge(struct ld_call *c, double tokens, struct ld_problem *p);
 bool ld_charge_fold(struct ld_call *c, struct ld_problem *p);
+/* For n rewards or observations, or what costs as little as none. */
+bool ld_charge_events(struct ld_call *c, size_t n, struct ld_problem *p);
 /* The same for a request whose body nobody has looked at: takes what the route costs or, where that depends on the
  * body, looks whether the least of it is there, so that a tenant over its rate costs next to nothing. */
 bool ld_charge_route(struct ld_call *c, struct ld_problem *p);
