@@ -9,7 +9,7 @@
 FROM debian:bookworm-slim AS build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends gcc g++ libc6-dev make libmicrohttpd-dev libjansson-dev libopenblas-dev \
-    liblapacke-dev liblbfgs-dev libsqlite3-dev libuv1-dev libsodium-dev libgnutls28-dev libcurl4-openssl-dev zlib1g-dev libzstd-dev \
+    liblapacke-dev liblbfgs-dev libsqlite3-dev libuv1-dev libsodium-dev libgnutls28-dev libpq-dev libcurl4-openssl-dev zlib1g-dev libzstd-dev \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Makefile openapi.yaml openapi-3.0.yaml ./
@@ -24,7 +24,7 @@ RUN make -j"$(nproc)" programs \
 FROM debian:bookworm-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends libmicrohttpd12 libjansson4 libopenblas0-pthread liblapacke liblbfgs0 \
-    libsqlite3-0 libuv1 libsodium23 libgnutls30 libcurl4 zlib1g libzstd1 libstdc++6 \
+    libsqlite3-0 libuv1 libsodium23 libgnutls30 libpq5 libcurl4 zlib1g libzstd1 libstdc++6 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log \
  && groupadd --gid 10001 laplaced \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin laplaced \

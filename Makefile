@@ -28,10 +28,18 @@ LDFLAGS_ALL := $(filter -fsanitize% -g,$(OPT_$(MODE))) $(LDFLAGS)
 
 CORE_LIBS := -llbfgs -llapacke -lopenblas -lm
 SERVER_LIBS := -lmicrohttpd -ljansson -lsqlite3 -luv -lsodium -lgnutls -lstdc++ $(CORE_LIBS) -lpthread
+# PostgreSQL keeps the log that several servers share (--log). `make WITHOUT_PG=1` leaves it out.
+ifeq ($(WITHOUT_PG),)
+SERVER_LIBS += -lpq
+PG_INCLUDE ?= $(shell pg_config --includedir 2>/dev/null || echo /usr/include/postgresql)
+LEFT_OUT := server/shared/pg_none.c
+else
+LEFT_OUT := $(filter-out %/pg_none.c,$(wildcard server/shared/pg_*.c))
+endif
 TOOL_LIBS := -lcurl -lz -lzstd $(SERVER_LIBS)
 
 CORE_SRC := $(wildcard core/*/*.c)
-SERVER_SRC := $(filter-out server/app/main.c,$(wildcard server/*/*.c server/*/*.cc))
+SERVER_SRC := $(filter-out server/app/main.c $(LEFT_OUT),$(wildcard server/*/*.c server/*/*.cc))
 CTL_SRC := $(wildcard $(addsuffix /*.c,$(addprefix tools/,common evaluate demo ctl)))
 PAPER_SRC := $(wildcard tools/paper/*.c)
 CORE_OBJ := $(CORE_SRC:%.c=$(OUT)/%.o)
@@ -45,6 +53,7 @@ CORE_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/unit/*/test_*
 SERVER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/server/*/test_*.c)) $(OUT)/tests/server/json/judge
 TOOL_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/tools/*/test_*.c))
 PAPER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/paper/test_*.c))
+CLUSTER_TESTS := $(if $(WITHOUT_PG),,$(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/cluster/test_*.c)))
 FUZZ_TESTS := $(OUT)/tests/fuzz/test_corpus
 FUZZ_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/fuzz/fuzz_*.c) tests/fuzz/expect.c)
 TEST_LIB_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/lib/*.c))
@@ -83,10 +92,11 @@ $(OUT)/tests/bench/%.o: tests/bench/%.c
 $(OUT)/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -iquote core -c -o $@ $<
+$(OUT)/server/shared/pg_%.o: CFLAGS_ALL += -isystem $(PG_INCLUDE)
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/shared_0001.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
@@ -108,7 +118,7 @@ $(OUT)/embed.o $(OUT)/ctl_embed.o $(OUT)/console_embed.o: %.o: %.c
 TEST_FLAGS := $(CFLAGS_ALL) -iquote core -iquote tests/lib
 CHECK_LIBS := -lcheck -lsubunit -lrt -lpthread
 COVERAGE := $(OUT)/tests/coverage/coverage $(OUT)/tests/peeking/peeking
-C_TESTS := $(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS) $(PAPER_TESTS) $(FUZZ_TESTS) $(COVERAGE)
+C_TESTS := $(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS) $(PAPER_TESTS) $(CLUSTER_TESTS) $(FUZZ_TESTS) $(COVERAGE)
 $(C_TESTS:=.o): $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(TEST_FLAGS) $(TEST_ROOTS) -c -o $@ $<
@@ -116,28 +126,29 @@ $(C_TESTS): %: %.o $(TEST_LIB_OBJ) $(OUT)/libkb.a
 	$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %/libld.a,$^) $(OUT)/libkb.a $(CHECK_LIBS) $(TEST_LIBS)
 $(CORE_TESTS) $(COVERAGE): TEST_LIBS = $(CORE_LIBS)
 $(PAPER_TESTS): TEST_LIBS = -ljansson $(CORE_LIBS)
-$(SERVER_TESTS) $(FUZZ_TESTS): TEST_LIBS = $(SERVER_LIBS)
-$(SERVER_TESTS:=.o) $(FUZZ_TESTS:=.o): TEST_ROOTS = -iquote server
+$(SERVER_TESTS) $(CLUSTER_TESTS) $(FUZZ_TESTS): TEST_LIBS = $(SERVER_LIBS)
+$(SERVER_TESTS:=.o) $(CLUSTER_TESTS:=.o) $(FUZZ_TESTS:=.o): TEST_ROOTS = -iquote server
 $(TOOL_TESTS): TEST_LIBS = $(TOOL_LIBS)
 $(TOOL_TESTS:=.o): TEST_ROOTS = -iquote server -iquote tools -iquote tests/bench
 $(PAPER_TESTS:=.o): TEST_ROOTS = -iquote tools
 $(TOOL_TESTS): $(CTL_LIB_OBJ)
 $(PAPER_TESTS): $(PAPER_LIB_OBJ)
 $(FUZZ_TESTS): $(FUZZ_OBJ)
-$(SERVER_TESTS) $(TOOL_TESTS) $(FUZZ_TESTS): $(OUT)/libld.a
+$(SERVER_TESTS) $(CLUSTER_TESTS) $(TOOL_TESTS) $(FUZZ_TESTS): $(OUT)/libld.a
 $(OUT)/tests/tools/bench/test_loop: $(OUT)/tests/bench/bench_loop.o $(OUT)/tests/bench/bench_machine.o
 $(OUT)/tests/tools/bench/test_bench_kors: $(OUT)/tests/bench/bench_kors.o $(OUT)/tests/bench/bench_machine.o
 # Under libFuzzer: MODE=fuzz CC=clang, by `make fuzz`.
 $(OUT)/fuzz_%: tests/fuzz/entry.c $(FUZZ_OBJ) $(OUT)/libld.a $(OUT)/libkb.a
 	$(CC) $(CFLAGS_ALL) -DTARGET=fuzz_$* -fsanitize=fuzzer $(LDFLAGS_ALL) -o $@ $^ $(SERVER_LIBS)
 
-.PHONY: core-tests server-tests tool-tests paper-tests fuzz-tests c-tests
+.PHONY: core-tests server-tests tool-tests paper-tests cluster-tests fuzz-tests c-tests
 core-tests: $(CORE_TESTS)
 server-tests: $(SERVER_TESTS)
 tool-tests: $(TOOL_TESTS)
 paper-tests: $(PAPER_TESTS)
+cluster-tests: $(CLUSTER_TESTS)
 fuzz-tests: $(FUZZ_TESTS)
-c-tests: core-tests server-tests tool-tests paper-tests fuzz-tests
+c-tests: core-tests server-tests tool-tests paper-tests cluster-tests fuzz-tests
 
 # ---- what people call -------------------------------------------------------------------------------
 
@@ -146,9 +157,9 @@ SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
+    $(call wants,--test,test test-% check-cluster layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call wants,--package,deb test-package test-deb) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
-    $(call wants,--proxies,test-proxies) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
+    $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
 $(shell $(SETUP) $(WANTED) >&2)
@@ -157,7 +168,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run tour paper test test-proxies test-room test-unit test-property coverage peeking test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb test-package test-deb clean help
+.PHONY: setup run tour paper test test-proxies test-room test-pg test-unit test-property coverage peeking test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb test-package test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -176,6 +187,8 @@ test-unit: c-tests ## unit and property tests in C
 	sh tests/run.sh $(OUT) c
 test-room: $(foreach t,$(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS),$(if $(findstring /$(ROOM)/,$(t)),$(t))) ## C tests of one room: make test-room ROOM=graph
 	sh tests/run.sh $(OUT) room $(ROOM)
+test-pg: $(CLUSTER_TESTS) ## the shared log against Debian's PostgreSQL, with a standby: every outcome of a commit
+	sh tests/run.sh $(OUT) cluster
 test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property
 JOBS ?= 1
@@ -348,4 +361,4 @@ help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
 -include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/app/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
--include $(COVERAGE:=.d) $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)
+-include $(COVERAGE:=.d) $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(CLUSTER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)

@@ -4,14 +4,15 @@
 # with --bench: to have its instructions counted; with --contract: to hold openapi.yaml to the linters and a generated
 # client; with --proxies: to be run behind and before proxies; with --pages: to be installed with its manual; with --package:
 # to be made a Debian package that is tried; with --image: to be made an image that is run; with --clients:
-# to have the clients of tools/clients tested; with --monitoring: to have alerts and dashboard asked of Prometheus) by apt.
+# to have the clients of tools/clients tested; with --monitoring: to have alerts and dashboard asked of Prometheus; with
+# --cluster: to have several servers share a log in PostgreSQL) by apt.
 # Says first what it will do, does nothing when all is there, and needs root or sudo only when something is missing.
 #
-#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--list]
+#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--cluster] [--list]
 set -eu
 
 # a|b: either will do; the first is installed when neither is there.
-BUILD='gcc g++ make libc6-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libuv1-dev libsodium-dev libgnutls28-dev libopenblas-dev liblapacke-dev liblbfgs-dev
+BUILD='gcc g++ make libc6-dev libmicrohttpd-dev libjansson-dev libsqlite3-dev libuv1-dev libsodium-dev libgnutls28-dev libpq-dev libopenblas-dev liblapacke-dev liblbfgs-dev
        zlib1g-dev libzstd-dev curl
        libcurl4-openssl-dev|libcurl4-gnutls-dev|libcurl4-nss-dev'
 TEST='check libsubunit-dev python3 python3-pytest python3-pytest-xdist python3-jsonschema python3-numpy python3-yaml python3-requests openssl'
@@ -24,6 +25,7 @@ CLIENTS='mypy python3-pip python3-setuptools python3-wheel nodejs npm'
 PAGES='python3'
 PACKAGE='dpkg-dev debhelper lintian fakeroot python3 mmdebstrap zsh mandoc'
 IMAGE='buildah podman runc conmon mmdebstrap'
+CLUSTER='postgresql-15 haproxy'
 PROXIES='nginx-light|nginx-core|nginx-full|nginx-extras haproxy caddy'
 LEAGUE='python3 python3-numpy python3-sklearn'
 PAPER='gnuplot-nox|gnuplot-qt|gnuplot-x11'
@@ -40,6 +42,7 @@ for arg in "$@"; do
     --pages) wanted="$wanted $PAGES" ;;
     --package) wanted="$wanted $PACKAGE" ;;
     --image) wanted="$wanted $IMAGE" ;;
+    --cluster) wanted="$wanted $CLUSTER" ;;
     --fuzz) wanted="$wanted $FUZZ" ;;
     --bench) wanted="$wanted $BENCH" ;;
     --monitoring) wanted="$wanted $MONITORING" ;;
@@ -48,7 +51,7 @@ for arg in "$@"; do
     --proxies) wanted="$wanted $PROXIES" ;;
     --list) is_list=true ;;
     *)
-        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--list]" >&2
+        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--cluster] [--list]" >&2
         exit 2
         ;;
     esac

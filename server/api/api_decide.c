@@ -147,18 +147,11 @@ bool api_select(struct ld_call *c, struct ld_reply *out)
     return rc <= 0;
 }
 
-static bool charge_items(struct ld_call *c, size_t n, struct ld_problem *p)
-{
-    struct ld_size size;
-    ld_tenant_size(c->tenant, &size);
-    return ld_charge(c, ld_price_events(&size, n), p);
-}
-
 /* POST /reward. One object: 200, 404, 409 or 410; an array: 200 with each reward answered in place. Rewards name
  * decisions, not vectors: they need no dimensions. */
 bool fill_rewards(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
-    return ld_decode_rewards(op->doc, &op->rewards, &op->n, &op->is_array, p) == 0 && charge_items(c, op->n, p);
+    return ld_decode_rewards(op->doc, &op->rewards, &op->n, &op->is_array, p) == 0 && ld_charge_events(c, op->n, p);
 }
 
 /* POST /activate. 200 whether or not the decision was activated before; 404 and 410 as for rewards. The one id of the
@@ -166,7 +159,7 @@ bool fill_rewards(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 bool fill_activate(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
     op->event.type = KB_EV_ACTIVATED;
-    return ld_decode_activate(op->doc, &op->event.as.activated.decision, p) == 0 && charge_items(c, 0, p);
+    return ld_decode_activate(op->doc, &op->event.as.activated.decision, p) == 0 && ld_charge_events(c, 0, p);
 }
 
 /* POST /observe. 200 with the number of observations learned. An NDJSON body is learned whole or not at all: every line
@@ -177,5 +170,5 @@ bool fill_observe(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
     op->dims_epoch = ld_tenant_dims(c->tenant, op->doc, &context_dim, &arm_dim);
     op->is_array = c->media == LD_MEDIA_NDJSON;
     return ld_decode_observe(op->doc, op->is_array, context_dim, arm_dim, &op->events, &op->n, p) == 0 &&
-           charge_items(c, op->n, p);
+           ld_charge_events(c, op->n, p);
 }

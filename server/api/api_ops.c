@@ -38,9 +38,6 @@ bool api_model(struct ld_call *c, struct ld_reply *out)
     return true;
 }
 
-/* GET /stats. The totals come from the engine, the window from the log: they may differ by the events of the moment
- * in between. window_s: the last hour unless told otherwise, at most a year. O(rows in the window), by the index on
- * time. The log is asked first and without the lock: a window of a million rows must not hold up the writer. */
 /* All but a single objective, whose values are the rewards. */
 static void look_at_metrics(const struct ld_call *c, struct ld_window_stats *out)
 {
@@ -63,6 +60,9 @@ static void look_at_metrics(const struct ld_call *c, struct ld_window_stats *out
         ld_books_unlock(ld_tenant_books(c->tenant));
 }
 
+/* GET /stats. The totals come from the engine, the window from the log: they may differ by the events of the moment
+ * in between. window_s: the last hour unless told otherwise, at most a year. O(rows in the window), by the index on
+ * time. The log is asked first and without the lock: a window of a million rows must not hold up the writer. */
 bool api_stats(struct ld_call *c, struct ld_reply *out)
 {
     struct ld_window_stats window;
@@ -152,6 +152,18 @@ bool api_events(struct ld_call *c, struct ld_reply *out)
     return true;
 }
 
+static void measure_log(struct ld_server *s)
+{
+    struct ld_shared_metrics *m = &s->metrics.shared;
+    struct ld_nodes_view view;
+    if (s->world.shared == NULL)
+        return;
+    ld_tenants_nodes(s->tenants, &view);
+    ld_gauge_set(&m->is_up, view.down_us == 0);
+    ld_gauge_set(&m->n_standbys, view.n_standbys > 0 ? (uint64_t)view.n_standbys : 0);
+    ld_gauge_set(&m->lag_us, (uint64_t)view.lag_us);
+}
+
 /* What is kept elsewhere, or asked of the system, as of now. A disk that cannot be asked keeps its last numbers. */
 static void measure(struct ld_server *s)
 {
@@ -162,6 +174,7 @@ static void measure(struct ld_server *s)
     ld_gauge_set(&m->log_lost, ld_log_n_lost());
     ld_gauge_set(&m->memory_cap_bytes, s->world.memory_cap);
     ld_gauge_set(&m->queue_limit, s->world.max_queue);
+    measure_log(s);
     if (statvfs(s->world.data_dir, &disk) != 0)
         return;
     ld_gauge_set(&m->data_free_bytes, (uint64_t)disk.f_bavail * disk.f_frsize);

@@ -12,7 +12,6 @@
 
 #include "base/secret.h"
 #include "json/json_personalizer.h"
-#include "tenant/price.h"
 #include "types/views.h"
 
 /* Ids of decisions are shorter than those of events may be. */
@@ -35,9 +34,10 @@ static void decision_of(const char *event, char out[DECISION_BYTES])
 
 /* --- Rank ---------------------------------------------------------------------------------------------------- */
 
-/* In the memory of its op. */
+/* In the memory of the body's document, which it keeps until the answer. */
 struct ranking {
     struct ld_request *request;
+    struct ld_doc *doc;
     struct ld_rank rank;
     bool has_features;
 };
@@ -57,6 +57,7 @@ static void reply_rank(void *arg)
         ld_reply_problem(k->request, &p);
     else
         ld_reply(k->request, &reply);
+    ld_doc_free(k->doc);
     ld_op_free(op);
 }
 
@@ -65,84 +66,56 @@ static void rank_done(struct ld_op *op)
     ld_request_reply_by(((const struct ranking *)op->arg)->request, reply_rank, op);
 }
 
-/* An op with /select's body as its document. NULL with *p, or without memory. */
-static struct ld_op *new_decision(struct ld_call *c, const struct ld_doc *doc, const struct ranking *k,
-                                  struct ld_problem *p)
+/* An op with /select's body as its document. NULL with *p. */
+static struct ld_op *new_decision(struct ld_call *c, struct ranking *k, struct ld_problem *p)
 {
     char decision[DECISION_BYTES];
-    struct ld_op *op = ld_op_new(LD_OP_EVENT);
-    size_t n;
+    size_t n = 0;
     if (k->rank.event != NULL)
         decision_of(k->rank.event, decision);
-    char *text = ld_encode_rank_select(doc, &k->rank, k->rank.event != NULL ? decision : NULL, k->has_features, &n);
-    if (op == NULL || text == NULL)
-        ld_problem_set(p, 503, "out of memory");
-    else if (ld_doc_parse(&op->doc, text, n, false, p) == 0)
-        ld_doc_bound(op->doc, c->server->limits.magnitude);
-    free(text);
-    if (p->status == 0) {
-        ld_request_body(c->request, &op->bytes);
-        return op;
-    }
-    ld_op_free(op);
-    return NULL;
-}
-
-/* Of the body, whose memory goes. */
-static bool keep(struct ld_op *op, struct ranking *k)
-{
-    struct ranking *kept = ld_doc_alloc(op->doc, 1, sizeof *kept);
-    if (kept == NULL)
-        return false;
-    *kept = *k;
-    for (size_t i = 0; i <= k->rank.n; i++) {
-        const char *from = i < k->rank.n ? k->rank.action[i].id : k->rank.event;
-        char *to = from != NULL ? ld_doc_alloc(op->doc, strlen(from) + 1, 1) : NULL;
-        if (from != NULL && to == NULL)
-            return false;
-        if (to != NULL)
-            strcpy(to, from);
-        *(i < k->rank.n ? &kept->rank.action[i].id : &kept->rank.event) = to;
-    }
+    char *text = ld_encode_rank_select(k->doc, &k->rank, k->rank.event != NULL ? decision : NULL, k->has_features, &n);
+    struct ld_op *op = ld_call_op_of(c, LD_OP_EVENT, text, n, p);
+    if (op == NULL)
+        return NULL;
+    ld_request_body(c->request, &op->bytes);
     op->done = rank_done;
-    op->arg = kept;
-    return true;
+    op->arg = k;
+    return op;
 }
 
-/* The op that is to be recorded; NULL with *p, or where the call has been passed on: *is_beside. */
-static struct ld_op *rank(struct ld_call *c, bool *is_beside, struct ld_problem *p)
+/* Of the body in doc. NULL with *p. */
+static struct ranking *read_rank(struct ld_call *c, struct ld_doc *doc, struct ld_problem *p)
 {
     uint32_t context_dim, arm_dim;
-    struct ranking k = {.request = c->request};
-    struct ld_select select = {.decision = NULL};
-    struct ld_doc *doc = NULL;
-    struct ld_op *op = NULL;
-    (void)ld_tenant_dims(c->tenant, NULL, &context_dim, &arm_dim);
-    k.has_features = context_dim > 0 || arm_dim > 0;
-    if (ld_call_parse(c, &doc, p) == 0 && ld_decode_rank(doc, &k.rank, p) == 0)
-        op = new_decision(c, doc, &k, p);
-    const int rc = op != NULL ? ld_call_decide(c, op, &select, p) : -1;
-    *is_beside = rc > 0;
-    const bool is_kept = rc == 0 && keep(op, &k);
-    if (rc == 0 && !is_kept)
+    struct ranking *k = ld_doc_alloc(doc, 1, sizeof *k);
+    if (k == NULL) {
         ld_problem_set(p, 503, "out of memory");
-    ld_doc_free(doc);
-    if (is_kept)
-        return op;
-    ld_op_free(op);
-    return NULL;
+        return NULL;
+    }
+    *k = (struct ranking){.request = c->request, .doc = doc};
+    (void)ld_tenant_dims(c->tenant, NULL, &context_dim, &arm_dim);
+    k->has_features = context_dim > 0 || arm_dim > 0;
+    return ld_decode_rank(doc, &k->rank, p) == 0 ? k : NULL;
 }
 
 /* POST /personalizer/{v}/rank. */
 bool api_rank(struct ld_call *c, struct ld_reply *out)
 {
-    bool is_beside;
-    struct ld_op *op = rank(c, &is_beside, out->problem);
-    if (op != NULL)
+    struct ld_problem *p = out->problem;
+    struct ld_select select = {.decision = NULL};
+    struct ld_doc *doc = NULL;
+    struct ranking *k = ld_call_parse(c, &doc, p) == 0 ? read_rank(c, doc, p) : NULL;
+    struct ld_op *op = k != NULL ? new_decision(c, k, p) : NULL;
+    const int rc = op != NULL ? ld_call_decide(c, op, &select, p) : -1;
+    if (rc == 0) {
         ld_call_submit(c, c->tenant, op);
-    else if (is_beside)
+        return false;
+    }
+    ld_op_free(op);
+    ld_doc_free(doc);
+    if (rc > 0)
         ld_call_beside(c);
-    return op == NULL && !is_beside;
+    return rc < 0;
 }
 
 /* --- Reward, Activate ------------------------------------------------------------------------------------------ */
@@ -218,13 +191,6 @@ static void activation_done(struct ld_op *op)
     ld_request_reply_by(op->arg, reply_activation, op);
 }
 
-static bool pay(struct ld_call *c, size_t n_rewards, struct ld_problem *p)
-{
-    struct ld_size size;
-    ld_tenant_size(c->tenant, &size);
-    return ld_charge(c, ld_price_events(&size, n_rewards), p);
-}
-
 static bool submit(struct ld_call *c, struct ld_op *op, void (*done)(struct ld_op *op))
 {
     op->done = done;
@@ -242,7 +208,7 @@ bool api_rank_reward(struct ld_call *c, struct ld_reply *out)
     const char *decision = op != NULL && ld_decode_rank_reward(op->doc, &value, p) == 0 ? decision_in(c, op, p) : NULL;
     if (decision != NULL && (op->rewards = ld_doc_alloc(op->doc, 1, sizeof *op->rewards)) == NULL)
         ld_problem_set(p, 503, "out of memory");
-    if (p->status == 0 && pay(c, 1, p)) {
+    if (p->status == 0 && ld_charge_events(c, 1, p)) {
         op->rewards[0] = (struct ld_reward){.decision = decision, .reward = value};
         op->n = 1;
         return submit(c, op, reward_done);
@@ -259,7 +225,7 @@ bool api_rank_activate(struct ld_call *c, struct ld_reply *out)
     if (op == NULL)
         ld_problem_set(p, 503, "out of memory");
     const char *decision = op != NULL ? decision_in(c, op, p) : NULL;
-    if (decision != NULL && pay(c, 0, p)) {
+    if (decision != NULL && ld_charge_events(c, 0, p)) {
         op->event.type = KB_EV_ACTIVATED;
         op->event.as.activated.decision = decision;
         return submit(c, op, activation_done);
@@ -314,8 +280,6 @@ static char *read_service(struct ld_call *c, size_t *n, struct ld_problem *p)
     (void)api_service_get(c, &told);
     if (told.text != NULL && ld_call_parse(c, &doc, p) == 0 && ld_doc_parse(&now, told.text, told.n, false, p) == 0)
         patch = ld_decode_service(doc, now, n, p);
-    if (patch == NULL)
-        ld_problem_set(p, 503, "out of memory"); /* unless a fault was told */
     free(told.text);
     ld_doc_free(doc);
     ld_doc_free(now);
@@ -326,15 +290,10 @@ static char *read_service(struct ld_call *c, size_t *n, struct ld_problem *p)
 bool api_service_put(struct ld_call *c, struct ld_reply *out)
 {
     struct ld_problem *p = out->problem;
-    struct ld_op *op = ld_op_new(LD_OP_PATCH);
     size_t n = 0;
-    char *patch = op != NULL ? read_service(c, &n, p) : NULL;
-    if (patch == NULL)
-        ld_problem_set(p, 503, "out of memory");
-    else if (ld_doc_parse(&op->doc, patch, n, false, p) == 0)
-        ld_doc_bound(op->doc, c->server->limits.magnitude);
-    free(patch);
-    if (p->status == 0 && fill_patch(c, op, p))
+    char *patch = read_service(c, &n, p);
+    struct ld_op *op = ld_call_op_of(c, LD_OP_PATCH, patch, n, p);
+    if (op != NULL && fill_patch(c, op, p))
         return submit(c, op, service_done);
     ld_op_free(op);
     return true;

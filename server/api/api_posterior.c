@@ -12,14 +12,10 @@ static bool charge(struct ld_call *c, const struct ld_ask *ask, struct ld_proble
     ld_tenant_size(c->tenant, &size);
     const size_t n = ask->query.n_candidates > 0 ? ask->query.n_candidates : size.active_arms;
     const size_t most = LD_MOST_CELLS / ask->n_users;
+    const size_t cells = ask->n_users * (n < 1 ? 1 : n < most ? n : most) + ask->n_without;
     double besides;
     return ld_call_price_neighbours(c, ask->n_neighbours, &besides, p) &&
-           ld_charge(c,
-                     ld_price_decision(&size, ask->n_users * (n < 1      ? 1
-                                                              : n < most ? n
-                                                                         : most)) +
-                         besides,
-                     p);
+           ld_charge(c, ld_price_decision(&size, cells) + besides, p);
 }
 
 #define TRIES 3 /* while the dimensions of its vectors change under way */

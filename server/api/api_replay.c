@@ -101,9 +101,9 @@ static int read_head(struct ld_replay_job *j, struct ld_lines *lines, bool *has_
     if (ld_lines_next(lines) != LD_LINES_LINE) {
         ld_problem_set(p, 400, "the first line is longer than this server takes");
         ld_problem_limit(p, "line_bytes", (double)lines->max);
-    } else if (lines->n == 0)
+    } else if (lines->n == 0) {
         ld_problem_add(p, "/0", "expected the configuration of the replay");
-    else if (ld_doc_parse(&j->doc, lines->text, lines->n, true, p) == 0) {
+    } else if (ld_doc_parse(&j->doc, lines->text, lines->n, true, p) == 0) {
         ld_doc_bound(j->doc, j->server->limits.magnitude);
         (void)ld_decode_replay(j->doc, true, &j->head, p);
     }
@@ -317,10 +317,11 @@ static void replay(struct ld_replay_job *j, struct ld_problem *p)
     if (!enter(j)) {
         ld_problem_set(p, 409, "another replay of \"%.64s\" is at work", j->tenant);
         ld_spool_remove(j->own);
-    } else if (ld_replay_go_on(j->replay, FIRST_LINES, p) >= 0)
+    } else if (ld_replay_go_on(j->replay, FIRST_LINES, p) >= 0) {
         answer(j);
-    else
+    } else {
         let_go(j);
+    }
 }
 
 bool api_replay(struct ld_call *c, struct ld_reply *out)

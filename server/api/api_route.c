@@ -274,22 +274,15 @@ static void done(struct ld_op *op)
 
 static struct ld_op *make_op(const struct ld_call *c, struct ld_problem *p)
 {
-    struct ld_op *op = ld_op_new(LD_OP_EVENT);
     size_t n = 0;
-    char *body = op != NULL ? body_of(c, &n, p) : NULL;
-    if (op == NULL)
-        ld_problem_set(p, 503, "out of memory");
-    if (body != NULL && ld_doc_parse(&op->doc, body, n, false, p) == 0) {
-        ld_doc_bound(op->doc, c->server->limits.magnitude);
+    char *body = body_of(c, &n, p);
+    struct ld_op *op = ld_call_op_of(c, LD_OP_EVENT, body, n, p);
+    if (op != NULL) {
         read_fallback(c, op->user);
         op->done = done;
         op->arg = c->request;
     }
-    free(body);
-    if (p->status == 0)
-        return op;
-    ld_op_free(op);
-    return NULL;
+    return op;
 }
 
 /* 204 with the headers above, once the decision is durable; the problems of /select, or the fallback. */

@@ -191,6 +191,24 @@ static bool is_bounded(const struct ld_call *c, const struct ld_settings *settin
     return p->status == 0;
 }
 
+/* What needs one server alone for a tenant has no place in a configuration that several share. */
+static bool is_shareable(const struct ld_call *c, const struct ld_settings *settings, struct ld_problem *p)
+{
+    const char *const alone = "cannot be had yet where several servers share a log (--log)";
+    if (c->server->world.shared == NULL)
+        return true;
+    const bool is_kept = settings->keep_events == 0 && settings->keep_age_ms == 0;
+    if (settings->n_challengers > 0 || !is_kept || settings->is_relaxed)
+        ld_problem_set(p, 422, "the configuration asks for what servers that share a log cannot do yet");
+    if (settings->n_challengers > 0)
+        ld_problem_add(p, "/challengers", "%s", alone);
+    if (!is_kept)
+        ld_problem_add(p, "/retention", "%s", alone);
+    if (settings->is_relaxed)
+        ld_problem_add(p, "/durability", "relaxed %s", alone);
+    return p->status == 0;
+}
+
 /* PUT /tenants/{t}. 201 for a new tenant, which only an admin may make; 200 for a change, which the tenant's writer
  * validates against what it has learned (409 when the dimensions cannot change any more) and puts in the log. The same
  * configuration again changes nothing. Two requests that create one name at a time: one makes it, the other configures
@@ -205,7 +223,7 @@ bool api_tenant_put(struct ld_call *c, struct ld_reply *out)
     if (op == NULL)
         return true;
     if (ld_call_check_name(c->name, p) && ld_decode_settings(op->doc, op->settings, p) == 0 &&
-        is_bounded(c, op->settings, p) && ld_charge_fold(c, p) && t == NULL)
+        is_bounded(c, op->settings, p) && is_shareable(c, op->settings, p) && ld_charge_fold(c, p) && t == NULL)
         t = create(c, op->settings, &is_new, p);
     const bool is_ours = t != c->tenant; /* held by create */
     if (p->status == 0 && !is_new) {
@@ -248,6 +266,8 @@ bool fill_patch(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
     now = *settings;
     ld_tenant_read_unlock(c->tenant);
     if (ld_decode_patch(op->doc, &now, counts.version, op->settings, p) != 0)
+        return false;
+    if (!is_shareable(c, op->settings, p))
         return false;
     const struct kb_spec *next = &op->settings->spec;
     if ((next->context_dim > now.spec.context_dim || next->arm_dim > now.spec.arm_dim) &&

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "tenant/price.h"
 
 struct tracked {
     struct track *track;
@@ -145,7 +144,6 @@ static bool open_event(struct ld_call *c, struct tracked *e, const struct ld_tra
 {
     const char *flag = event->flag != NULL ? event->flag : c->caller.tenant;
     struct ld_problem why;
-    struct ld_size size;
     ld_problem_init(&why);
     if (flag[0] == '\0')
         ld_problem_set(&why, 400, "the event names no flag: expected the tenant's name in attributes.flag");
@@ -157,9 +155,8 @@ static bool open_event(struct ld_call *c, struct tracked *e, const struct ld_tra
         fail(e, &why);
         return true;
     }
-    ld_tenant_size(e->tenant, &size);
     c->tenant = e->tenant;
-    const bool is_paid = ld_charge(c, ld_price_events(&size, 1), p);
+    const bool is_paid = ld_charge_events(c, 1, p);
     c->tenant = NULL;
     return is_paid;
 }

@@ -52,6 +52,20 @@ struct ld_op *ld_call_op(const struct ld_call *c, enum ld_op_type type, struct l
     return NULL;
 }
 
+struct ld_op *ld_call_op_of(const struct ld_call *c, enum ld_op_type type, char *text, size_t n, struct ld_problem *p)
+{
+    struct ld_op *op = text != NULL ? ld_op_new(type) : NULL;
+    if (op == NULL)
+        ld_problem_set(p, 503, "out of memory"); /* unless a fault was told */
+    else if (ld_doc_parse(&op->doc, text, n, false, p) == 0)
+        ld_doc_bound(op->doc, c->server->limits.magnitude);
+    free(text);
+    if (p->status == 0)
+        return op;
+    ld_op_free(op);
+    return NULL;
+}
+
 /* In the connection's thread. Only the writer sets a status that is neither 200 nor a problem's. */
 static void reply_op(void *arg)
 {
@@ -123,6 +137,13 @@ bool ld_charge_fold(struct ld_call *c, struct ld_problem *p)
         return true;
     ld_tenant_size(c->tenant, &size);
     return ld_charge(c, ld_price_fold(&size), p);
+}
+
+bool ld_charge_events(struct ld_call *c, size_t n, struct ld_problem *p)
+{
+    struct ld_size size;
+    ld_tenant_size(c->tenant, &size);
+    return ld_charge(c, ld_price_events(&size, n), p);
 }
 
 bool ld_charge_route(struct ld_call *c, struct ld_problem *p)

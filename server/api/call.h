@@ -29,6 +29,12 @@ struct ld_call {
     size_t n_headers;
     char origin[128]; /* of the page that asks */
     char etag[24];
+    /* after.c: of a server that shares a log. */
+    struct ld_call *next_after;
+    uint64_t after; /* the line that it waits for */
+    int64_t until_us;
+    char seq[24];                 /* that its answer tells */
+    bool is_let_in;               /* it may know how far its tenant is */
     bool was_waiting, is_counted; /* for its tenant; among those of its tenant in the line (dispatch.c) */
 };
 
@@ -41,6 +47,12 @@ bool ld_access_allow(const struct ld_call *c, struct ld_problem *p);
  * header than Laplaced-Tenant) were meant for something else than they would do: false with 400. In `admit`. */
 bool ld_stray_query_allow(const struct ld_call *c, struct ld_problem *p);
 bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p);
+
+/* after.c. Whether the call waits for a line of the log (Laplaced-After), or was refused for what it says of one; it is
+ * passed on then. */
+bool ld_after_waits(struct ld_call *c);
+/* dispatch.c. Goes on with a call that has waited, or refuses it. */
+void ld_call_resume(struct ld_call *c, const struct ld_problem *p);
 
 /* dispatch.c. From a handler that finds its work too long for a thread that serves HTTP: the call is passed on to the
  * pool, where the handler is called again and ld_request_is_kept. */
@@ -87,6 +99,9 @@ int ld_call_parse(const struct ld_call *c, struct ld_doc **doc, struct ld_proble
 /* A new op of the type, with the body that the route takes as its doc; NULL with *p. */
 struct ld_op *ld_call_op(const struct ld_call *c, enum ld_op_type type, struct ld_problem *p);
 
+/* The same with a text in the place of the body, which is freed; NULL: it could not be had, and *p may say why. */
+struct ld_op *ld_call_op_of(const struct ld_call *c, enum ld_op_type type, char *text, size_t n, struct ld_problem *p);
+
 /* Queues the op; its outcome becomes the reply, or goes to its own done() where it has one. Takes the op, and passes
  * the call on. t is the call's tenant, or one that was made for it. */
 void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op);
@@ -95,6 +110,8 @@ void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op);
  * there; then none was taken, and p says 429 and when to come again. Where there is no tenant, nobody pays. */
 bool ld_charge(struct ld_call *c, double tokens, struct ld_problem *p);
 bool ld_charge_fold(struct ld_call *c, struct ld_problem *p);
+/* For n rewards or observations, or what costs as little as none. */
+bool ld_charge_events(struct ld_call *c, size_t n, struct ld_problem *p);
 /* The same for a request whose body nobody has looked at: takes what the route costs or, where that depends on the
  * body, looks whether the least of it is there, so that a tenant over its rate costs next to nothing. */
 bool ld_charge_route(struct ld_call *c, struct ld_problem *p);

@@ -132,6 +132,15 @@ static void find_name(struct ld_call *c)
         ld_route_tenant(c->route, ld_request_path(c->request), c->name);
 }
 
+/* What no server of several may do for all of them yet (docs/CLUSTER.md). */
+static bool check_alone(const struct ld_call *c, struct ld_problem *p)
+{
+    if (c->route->alone != NULL && c->server->world.shared != NULL)
+        ld_problem_set(p, 501, "%s: this cannot be done yet where several servers share a log (--log)",
+                       c->route->alone);
+    return p->status == 0;
+}
+
 /* Without --default-tenant a request may be about no tenant. */
 static bool check_name(const struct ld_call *c, struct ld_problem *p)
 {
@@ -165,8 +174,8 @@ static bool check_head(struct ld_call *c, struct ld_problem *p)
     if (c->route == NULL)
         return false;
     find_name(c);
-    return ld_access_allow(c, p) && ld_stray_query_allow(c, p) && ld_stray_header_allow(c, p) && check_name(c, p) &&
-           check_media(c, p);
+    return ld_access_allow(c, p) && check_alone(c, p) && ld_stray_query_allow(c, p) && ld_stray_header_allow(c, p) &&
+           check_name(c, p) && check_media(c, p);
 }
 
 /* Whose turn it is when the request is complete: the tenant's that is named. What is done elsewhere, or for nobody,
@@ -370,10 +379,21 @@ static bool pay(struct ld_call *c)
 static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struct ld_problem *p)
 {
     struct ld_call *c = (struct ld_call *)(void *)wait;
+    const bool is_to_make = c->server->world.shared != NULL && c->route->opens == LD_TENANT_OR_NEW &&
+                            p->status == 404; /* the shared log does not know it either */
     c->tenant = t;
     c->was_waiting = true;
-    if (t == NULL)
+    if (t == NULL && !is_to_make)
         ld_call_refuse(c, p);
+    else if (!ld_after_waits(c) && pay(c))
+        put_on_pool(c);
+}
+
+void ld_call_resume(struct ld_call *c, const struct ld_problem *p)
+{
+    c->was_waiting = true;
+    if (p->status != 0)
+        give_up(c, p);
     else if (pay(c))
         put_on_pool(c);
 }
@@ -382,7 +402,7 @@ static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struc
 static void go_on(struct ld_call *c)
 {
     size_t n;
-    if (!pay(c))
+    if (ld_after_waits(c) || !pay(c))
         return;
     ld_request_body(c->request, &n);
     if (c->route->place == LD_IN_SERVING && (c->route->body == LD_BODY_NONE || n <= INLINE_BODY_BYTES))
@@ -412,6 +432,7 @@ static void handle(void *arg, struct ld_request *r)
         ld_call_refuse(c, &p);
         return;
     }
+    c->is_let_in = true;
     if (c->route->opens != LD_TENANT_NOT_OPENED && (c->tenant = ld_tenants_find_open(s->tenants, c->name)) == NULL) {
         c->wait.done = opened;
         if (!leave_connection(c) || ld_tenants_await(s->tenants, c->name, &c->wait))

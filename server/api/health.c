@@ -5,7 +5,7 @@
  *   moving   alive, and the pool answers, and no change has waited for so long while its writer got nowhere: a writer
  *            that is slow moves, one that hangs in a call of the disk or in a lock does not. The watchdog.
  *   ready    moving, and up: recovered, not stopping, every tenant commits, the disk has room, the registry takes
- *            changes. /readyz.
+ *            changes; with a shared log, that one was reached and read to its end within --max-lag. /readyz.
  *
  * A disk that refuses is no reason to end the process, which answers what it can and heals by itself; so it is neither
  * dead nor stuck, only not ready.
@@ -139,6 +139,23 @@ const char *ld_health_warns(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
     return buffer;
 }
 
+/* A log that is away for a moment is no reason to leave: another server would not reach it either. */
+static const char *find_lag(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
+{
+    struct ld_nodes_view view;
+
+    if (s->world.shared == NULL)
+        return NULL;
+    ld_tenants_nodes(s->tenants, &view);
+    if (view.down_us > s->health.max_lag_us)
+        snprintf(buffer, LD_HEALTH_BYTES, "the shared log: %.100s", view.why.text);
+    else if (view.lag_us > s->health.max_lag_us)
+        snprintf(buffer, LD_HEALTH_BYTES, "%lld ms behind the shared log", (long long)(view.lag_us / 1000));
+    else
+        return NULL;
+    return buffer;
+}
+
 /* What the disk says comes last: a tenant that fails because of it says more. */
 const char *ld_health_refuses(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
 {
@@ -154,7 +171,9 @@ const char *ld_health_refuses(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
         return "a change has been waiting for its commit for too long";
     if (is_over(h, &h->asked_at))
         return "the server's work pool stands still";
-    const char *fault = find_fault(s, buffer);
+    const char *fault = find_lag(s, buffer);
+    if (fault == NULL)
+        fault = find_fault(s, buffer);
     if (fault != NULL)
         return fault;
     if (atomic_load(&h->is_full))

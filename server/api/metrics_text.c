@@ -82,14 +82,14 @@ static void put_row(struct ld_text *t, const struct ld_metrics *m, const struct 
 }
 
 /* A gauge that is not set has neither head nor series. */
-static void put_table(struct ld_text *t, const struct ld_metrics *m)
+static void put_table(struct ld_text *t, const struct ld_metrics *m, const struct ld_metric *table, size_t n)
 {
     static const char *const types[] = {"counter", "gauge", "gauge", "histogram"};
-    for (const struct ld_metric *row = ld_metric_table; row < ld_metric_table + ld_n_metrics; row++) {
+    for (const struct ld_metric *row = table; row < table + n; row++) {
         const void *field = (const char *)m + row->at;
         if (row->kind == LD_GAUGE_IF_SET && load(field) == 0)
             continue;
-        if (row == ld_metric_table || strcmp(row[-1].name, row->name) != 0)
+        if (row == table || strcmp(row[-1].name, row->name) != 0)
             ld_metrics_put_head(t, row->name, types[row->kind], row->help);
         put_row(t, m, row);
     }
@@ -176,7 +176,9 @@ char *ld_metrics_text(const struct ld_metrics *m, struct ld_tenants *tenants, si
     put_infos(&t);
     ld_metrics_put_process(&t);
     put_requests(&t, m);
-    put_table(&t, m);
+    put_table(&t, m, ld_metric_table, ld_n_metrics);
+    if (load(&m->shared.polls) > 0)
+        put_table(&t, m, ld_shared_metric_table, ld_n_shared_metrics);
     if (tenants != NULL && !ld_metrics_put_tenants(&t, tenants, max_listed)) {
         /* Half a list would look as if tenants had vanished: no text at all is better. */
         ld_text_close(&t);

@@ -4,9 +4,13 @@
 #include "api/route.h"
 #include "task/tasks.h"
 
-#define HANDLED(handle) handle, LD_OP_EVENT, NULL, NULL
-#define QUEUED(op, fill) NULL, op, NULL, fill
-#define TASK(kind, fill) NULL, LD_OP_TASK, &kind, fill
+#define HANDLED(handle) handle, LD_OP_EVENT, NULL, NULL, NULL
+#define QUEUED(op, fill) NULL, op, NULL, fill, NULL
+#define TASK(kind, fill) NULL, LD_OP_TASK, &kind, fill, NULL
+/* What works on a server that has its logs to itself alone, by its name. */
+#define HANDLED_ALONE(handle, name) handle, LD_OP_EVENT, NULL, NULL, name
+#define QUEUED_ALONE(op, fill, name) NULL, op, NULL, fill, name
+#define TASK_ALONE(kind, fill, name) NULL, LD_OP_TASK, &kind, fill, name
 
 /* clang-format off */
 /* The role is what a key must have; call.c says what else is asked. */
@@ -38,22 +42,22 @@ const struct ld_route ld_routes[] = {
     {"PATCH",  "/tenants/{t}/arms",        LD_BODY_PATCH,    LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    QUEUED(LD_OP_EVENT, fill_arms_patch)},
     {"GET",    "/tenants/{t}/arms",        LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_arms_get)},
     {"GET",    "/tenants/{t}/limits",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_limits_get)},
-    {"PUT",    "/tenants/{t}/limits",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_limits_put)},
+    {"PUT",    "/tenants/{t}/limits",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED_ALONE(api_limits_put, "limits of a tenant")},
     {"POST",   "/tenants/{t}/rebuild",     LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED(LD_OP_REBUILD, NULL)},
-    {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK(ld_compaction, fill_compact)},
+    {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK_ALONE(ld_compaction, fill_compact, "compaction of a log")},
     {"POST",   "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK(ld_verification, NULL)},
-    {"POST",   "/tenants/{t}/repair",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_tenant_repair)},
+    {"POST",   "/tenants/{t}/repair",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED_ALONE(api_tenant_repair, "repair of a tenant")},
     {"GET",    "/tenants/{t}/challengers", LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_challengers_get)},
     {"GET",    "/tenants/{t}/experiment",  LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_experiment_get)},
-    {"POST",   "/tenants/{t}/evaluations", LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK(ld_evaluating, fill_evaluation)},
+    {"POST",   "/tenants/{t}/evaluations", LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK_ALONE(ld_evaluating, fill_evaluation, "evaluation of a log")},
     {"GET",    "/tenants/{t}/evaluations", LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_evaluations_get)},
     {"GET",    "/tenants/{t}/evaluations/{e}", LD_BODY_NONE, LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_evaluation_get)},
-    {"DELETE", "/tenants/{t}/evaluations/{e}", LD_BODY_NONE, LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, TASK(ld_evaluating, fill_no_evaluation)},
-    {"POST",   "/tenants/{t}/promote",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED(LD_OP_PROMOTE, fill_promote)},
-    {"POST",   "/tenants/{t}/rollback",    LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED(LD_OP_PROMOTE, fill_rollback)},
+    {"DELETE", "/tenants/{t}/evaluations/{e}", LD_BODY_NONE, LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, TASK_ALONE(ld_evaluating, fill_no_evaluation, "evaluation of a log")},
+    {"POST",   "/tenants/{t}/promote",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED_ALONE(LD_OP_PROMOTE, fill_promote, "promotion of a challenger")},
+    {"POST",   "/tenants/{t}/rollback",    LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED_ALONE(LD_OP_PROMOTE, fill_rollback, "taking back a promotion")},
     {"POST",   "/tenants/{t}/stop",        LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, QUEUED(LD_OP_SWITCH, fill_stop)},
     {"POST",   "/tenants/{t}/start",       LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, QUEUED(LD_OP_SWITCH, NULL)},
-    {"DELETE", "/tenants/{t}/users/{u}",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK(ld_erasure, fill_erase)},
+    {"DELETE", "/tenants/{t}/users/{u}",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK_ALONE(ld_erasure, fill_erase, "erasure of a user")},
     {"POST",   "/tenants/{t}/posterior",   LD_BODY_JSON,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_posterior)},
     {"GET",    "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_MODEL,   HANDLED(api_model)},
     {"GET",    "/tenants/{t}/stats",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_stats)},
@@ -61,16 +65,16 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/tenants/{t}/series",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_series)},
     {"GET",    "/tenants/{t}/decisions/{d}", LD_BODY_NONE,   LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_decision)},
     {"GET",    "/tenants/{t}/export",      LD_BODY_NONE,     LD_ROLE_READ,     LD_AS_TRANSFER, LD_TENANT_OF_PATH,    LD_WORK_COPY,    HANDLED(api_export)},
-    {"POST",   "/tenants/{t}/import",      LD_BODY_LOG,      LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_import)},
-    {"POST",   "/tenants/{t}/replay",      LD_BODY_LOG,      LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_OF_PATH,    LD_WORK_FOLD,    HANDLED(api_replay)},
+    {"POST",   "/tenants/{t}/import",      LD_BODY_LOG,      LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED_ALONE(api_import, "import of a log")},
+    {"POST",   "/tenants/{t}/replay",      LD_BODY_LOG,      LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_OF_PATH,    LD_WORK_FOLD,    HANDLED_ALONE(api_replay, "replay of a log")},
     {"POST",   "/tenants/{t}/snapshot",    LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_OF_PATH,    LD_WORK_COPY,    HANDLED(api_snapshot_post)},
-    {"PUT",    "/tenants/{t}/snapshot",    LD_BODY_DATABASE, LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_snapshot_put)},
-    {"POST",   "/keys",                    LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_keys_post)},
+    {"PUT",    "/tenants/{t}/snapshot",    LD_BODY_DATABASE, LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED_ALONE(api_snapshot_put, "a tenant from a copy")},
+    {"POST",   "/keys",                    LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED_ALONE(api_keys_post, "keys made by the API")},
     {"GET",    "/keys",                    LD_BODY_NONE,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_keys_get)},
-    {"DELETE", "/keys/{k}",                LD_BODY_NONE,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_key_delete)},
-    {"POST",   "/tenants/{t}/keys",        LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_keys_post)},
+    {"DELETE", "/keys/{k}",                LD_BODY_NONE,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED_ALONE(api_key_delete, "keys made by the API")},
+    {"POST",   "/tenants/{t}/keys",        LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED_ALONE(api_keys_post, "keys made by the API")},
     {"GET",    "/tenants/{t}/keys",        LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_keys_get)},
-    {"DELETE", "/tenants/{t}/keys/{k}",    LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_key_delete)},
+    {"DELETE", "/tenants/{t}/keys/{k}",    LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED_ALONE(api_key_delete, "keys made by the API")},
     {"GET",    "/healthz",                 LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_healthz)},
     {"GET",    "/readyz",                  LD_BODY_NONE,     LD_ROLE_PUBLIC,   LD_IN_SERVING,  LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_readyz)},
     {"GET",    "/metrics",                 LD_BODY_NONE,     LD_ROLE_METRICS,  LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_metrics)},

@@ -44,6 +44,15 @@ struct ld_watches {
     _Atomic int64_t refused_us; /* when one was refused because there are too many */
 };
 
+/* Requests that wait for a line of the shared log to come here (after.c). */
+struct ld_after {
+    pthread_mutex_t lock;
+    struct ld_call *first;
+    size_t n;
+    bool is_over;
+    int64_t wait_us; /* at most; set before requests are served */
+};
+
 /* Whether the server lives, moves and may be sent traffic (health.c). Times are monotonic, in microseconds; 0 where a
  * moment has none. */
 struct ld_health {
@@ -52,7 +61,8 @@ struct ld_health {
     _Atomic int64_t asked_at;      /* since when the pool owes a look at the disk */
     _Atomic int64_t waiting_since; /* the longest that a change waits for a writer that gets nowhere */
     atomic_bool is_full, is_registry_failing;
-    int64_t next_ask; /* the loop's own */
+    int64_t next_ask;   /* the loop's own */
+    int64_t max_lag_us; /* behind a shared log; set before requests are served */
 };
 
 struct ld_server {
@@ -69,6 +79,7 @@ struct ld_server {
     struct ld_replays replays;
     struct ld_watches watches;
     struct ld_health health;
+    struct ld_after after;
     char origins[512];                            /* --cors-origin; set before requests are served */
     bool has_console;                             /* --console; likewise */
     _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; dispatch.c */
@@ -88,6 +99,12 @@ void ld_replays_cancel(struct ld_server *s);
 void ld_watches_tick(struct ld_server *s);
 void ld_watches_forget_tenant(struct ld_server *s, const char *name);
 void ld_watches_close(struct ld_server *s);
+
+/* after.c, for servers that share a log. A hook of HTTP: answers of tenants tell how far the log was read. */
+bool ld_after_mark(void *arg, struct ld_request *r, struct ld_header *out);
+/* After each question of the log: those whose line has come go on. True: somebody waits still. */
+bool ld_after_round(void *server);
+void ld_after_end(struct ld_server *s); /* when HTTP has stopped; twice is fine */
 
 /* call.c. Whether whoever showed this Authorization header (may be NULL) may still do what asks for the role, with that
  * tenant. */

@@ -1,11 +1,11 @@
 /* What a request says where nobody reads it (decision 0056).
  *
  *   header        of routes whose tenant a header names (LD_TENANT_OF_HEADER)
- *     Laplaced-*    the prefix is this service's: all but Laplaced-Tenant is refused, misspelt or of another kind
- *     a tenant      what is `tenant`, `tenant id` or `tenant name`, with or without X-, whatever stands between the
- *                   words: X-Tenant, Tenant-Id, X_TenantID
- *     others        not looked at, as HTTP has it: X-Azure-Tenant-Id is a proxy's business
- *   parameter     of every route: those of the table in route.c, each once; all else is refused
+ *     Laplaced-*    the prefix is this service's: all but Laplaced-Tenant is refused, misspelt or of another kind;
+ * where a log is shared, Laplaced-After is read, too a tenant      what is `tenant`, `tenant id` or `tenant name`, with
+ * or without X-, whatever stands between the words: X-Tenant, Tenant-Id, X_TenantID others        not looked at, as
+ * HTTP has it: X-Azure-Tenant-Id is a proxy's business parameter     of every route: those of the table in route.c,
+ * each once; all else is refused
  *
  * Names of clients are cut to 64 bytes in the answer. Cost: a look at the first letter of each header. */
 #include "api/call.h"
@@ -40,30 +40,36 @@ static bool is_about_tenant(const char *squashed)
 
 /* --- headers ------------------------------------------------------------------------------------------------ */
 
+struct headers {
+    bool has_after; /* somebody reads Laplaced-After (after.c) */
+    const char *stray;
+};
+
 /* Stops at the first stray. */
 static bool look_at_header(void *arg, const char *name)
 {
-    const char **stray = arg;
+    struct headers *h = arg;
     const char first = (char)(*name | 0x20);
     char squashed[SQUASHED_BYTES];
-    if ((first != 'l' && first != 't' && first != 'x') || strcasecmp(name, "Laplaced-Tenant") == 0)
+    if ((first != 'l' && first != 't' && first != 'x') || strcasecmp(name, "Laplaced-Tenant") == 0 ||
+        (h->has_after && strcasecmp(name, "Laplaced-After") == 0))
         return true;
     squash(name, squashed);
     if (strncmp(squashed, "laplaced", strlen("laplaced")) == 0 || is_about_tenant(squashed))
-        *stray = name;
-    return *stray == NULL;
+        h->stray = name;
+    return h->stray == NULL;
 }
 
 bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p)
 {
-    const char *stray = NULL;
+    struct headers h = {.has_after = c->server->world.shared != NULL};
     if (c->route->opens == LD_TENANT_OF_HEADER)
-        ld_request_each_header(c->request, look_at_header, &stray);
-    if (stray != NULL)
+        ld_request_each_header(c->request, look_at_header, &h);
+    if (h.stray != NULL)
         ld_problem_set_as(p, LD_TENANT_NOT_NAMED,
                           "nobody reads the header \"%.64s\": the tenant is named by the header Laplaced-Tenant",
-                          stray);
-    return stray == NULL;
+                          h.stray);
+    return h.stray == NULL;
 }
 
 /* --- the query ---------------------------------------------------------------------------------------------- */

@@ -33,6 +33,7 @@
 #include "http/listen.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "shared/pg_log.h"
 
 #define SECOND_US 1000000
 #define PATIENCE_US 30000000 /* what a manager is asked for beyond what we know that we need */
@@ -73,6 +74,7 @@ static void give_up(struct ld_app *app)
     app->status = 1;
     ld_http_stop(app->server.http);
     app->server.http = NULL;
+    ld_after_end(&app->server);
     ld_sched_stop(app->server.sched);
 }
 
@@ -123,6 +125,7 @@ static void watch_drain(struct ld_app *app)
     ld_tenants_halt(app->server.tenants);
     ld_http_stop(app->server.http);
     app->server.http = NULL;
+    ld_after_end(&app->server);
     ld_sched_stop(app->server.sched);
 }
 
@@ -281,9 +284,30 @@ static void make_world(struct ld_app *app)
     w->now_ms = ld_now_ms;
     w->books = ld_book_kinds;
     w->verify_on_start = app->options.is_verifying;
-    w->is_finishing_builds = app->options.is_finishing_builds;
+    /* A build is begun and finished in one turn, by one server: others read both in the log. */
+    w->is_finishing_builds = app->options.is_finishing_builds || app->shared != NULL;
+    w->shared = app->shared;
+    w->node = app->options.node;
+    app->server.health.max_lag_us = (int64_t)app->options.max_lag_ms * 1000;
+    app->server.after.wait_us = (int64_t)app->options.log_wait_ms * 1000;
     w->progress = &app->progress;
     ld_app_put_in_force(app);
+}
+
+static int open_log(struct ld_app *app, struct ld_message *why)
+{
+    const struct ld_options *o = &app->options;
+    const struct ld_pg_config config = {
+        .url = o->log, .node = o->node, .wait_ms = (int)o->log_wait_ms, .is_trusted = o->log_sync == LD_SYNC_TRUSTED};
+    return o->log[0] == '\0' ? 0 : ld_pg_log_open(&app->shared, &config, why);
+}
+
+/* What other servers have made and written is followed from here on. */
+static int start_following(struct ld_app *app, struct ld_message *why)
+{
+    if (app->shared == NULL)
+        return 0;
+    return ld_tenants_watch(app->server.tenants, (unsigned)app->options.log_poll_ms, ld_after_round, &app->server, why);
 }
 
 /* From here on clients are answered, if only with 503. */
@@ -292,6 +316,7 @@ static int start_http(struct ld_app *app, struct ld_message *why)
     struct ld_endpoint e;
     struct ld_http_hooks hooks = ld_server_hooks;
     hooks.arg = &app->server;
+    hooks.mark = app->shared != NULL ? ld_after_mark : NULL;
     ld_endpoint_parse(app->options.listen, &e); /* checked with the options */
     const struct ld_http_options o = {.tls = app->tls,
                                       .host = e.host,
@@ -365,12 +390,16 @@ static int start(struct ld_app *app, struct ld_message *why)
         return -1;
     if (ld_sched_new(&app->server.sched, &hooks) != 0)
         return ld_fail(why, "cannot start the scheduler");
+    if (open_log(app, why) != 0)
+        return -1;
     make_world(app);
     if (ld_tenants_open(&app->server.tenants, &app->server.world, why) != 0 || start_keys(app, why) != 0)
         return -1;
     if (ld_spool_open(&app->server.spool, app->options.data, why) != 0)
         return -1;
     ld_health_turn(&app->server, 0);
+    if (start_following(app, why) != 0)
+        return -1;
     return start_http(app, why) == 0 ? start_recovery(app, why) : -1;
 }
 
@@ -410,6 +439,7 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
     }
     pthread_mutex_init(&app->server.replays.lock, NULL);
     pthread_mutex_init(&app->server.watches.lock, NULL);
+    pthread_mutex_init(&app->server.after.lock, NULL);
     app->options = *options;
     app->argc = argc;
     app->argv = argv;
@@ -424,17 +454,21 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
     if (app->server.sched != NULL)
         ld_sched_run(app->server.sched);
     ld_http_stop(app->server.http);
+    ld_after_end(&app->server);
     ld_watches_close(&app->server);
     save_tenants(app);
     ld_keys_close(app->server.keys);
     ld_spool_close(app->server.spool);
     ld_tenants_close(app->server.tenants);
     app->server.tenants = NULL;
+    if (app->shared != NULL)
+        app->shared->ops->close(app->shared);
     if (app->server.sched != NULL)
         ld_sched_free(app->server.sched);
     ld_tls_close(app->tls);
     ld_auth_close(app->server.auth);
     ld_notify_close(&app->notify);
+    pthread_mutex_destroy(&app->server.after.lock);
     pthread_mutex_destroy(&app->server.watches.lock);
     pthread_mutex_destroy(&app->server.replays.lock);
     const int status = app->status;

@@ -25,7 +25,8 @@ struct ld_app {
     struct ld_body_memory body_memory;
     struct ld_pace pace;
     struct ld_server server;
-    struct ld_tls *tls; /* NULL: plain HTTP */
+    struct ld_tls *tls;           /* NULL: plain HTTP */
+    struct ld_shared_log *shared; /* NULL: each tenant's file is its log */
     /* The job that opens all tenants at the start. */
     atomic_int recovery; /* enum ld_recovery */
     struct ld_progress progress;

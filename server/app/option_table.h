@@ -16,6 +16,9 @@ enum ld_option_source { LD_FROM_DEFAULT, LD_FROM_FILE, LD_FROM_ENVIRONMENT, LD_F
 /* The words of --console. */
 enum ld_console { LD_CONSOLE_AUTO, LD_CONSOLE_ON, LD_CONSOLE_OFF };
 
+/* The words of --log-sync. */
+enum ld_log_sync { LD_SYNC_REQUIRED, LD_SYNC_TRUSTED };
+
 enum ld_options_action { LD_DO_SERVE, LD_DO_HELP, LD_DO_VERSION, LD_DO_CHECK };
 
 /* Values in force after parsing. Texts are copied and NUL-terminated; whole numbers are uint64_t, whatever they
@@ -27,7 +30,10 @@ struct ld_options {
     uint64_t console;                 /* word by its place: enum ld_console */
     char default_tenant[80];          /* or LD_NO_DEFAULT_TENANT */
     char tls_cert[512], tls_key[512]; /* both or none */
-    uint64_t threads;                 /* in force: never 0 after parsing */
+    char log[512], node[80];          /* log "": none is shared; node: the host's name after parsing */
+    uint64_t log_sync;                /* word by its place: enum ld_log_sync */
+    uint64_t log_wait_ms, log_poll_ms, max_lag_ms;
+    uint64_t threads; /* in force: never 0 after parsing */
     uint64_t max_body, max_observe_body, max_bulk_body, max_import_body;
     uint64_t timeout_s, header_timeout_s, body_timeout_s, min_rate;
     uint64_t max_header, max_connections, max_connections_per_address;

@@ -313,6 +313,9 @@ int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*
     long n_cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (o->threads == 0)
         o->threads = n_cores > 0 ? (uint64_t)n_cores : 1;
+    if (o->log[0] != '\0' && o->node[0] == '\0' && gethostname(o->node, LD_NAME_MAX + 1) != 0)
+        o->node[0] = '\0';
+    o->node[sizeof o->node - 1] = '\0';
     return 0;
 }
 
@@ -331,6 +334,28 @@ static bool may_have_keys(const struct ld_options *o)
     char path[sizeof o->data + 16];
     snprintf(path, sizeof path, "%s/registry.db", o->data);
     return o->admin_key_file[0] != '\0' || access(path, F_OK) == 0;
+}
+
+/* What stands in an option is printed, and seen by whoever lists processes. */
+static bool has_password(const char *url)
+{
+    const char *user = strstr(url, "://");
+    const size_t n_user = user != NULL ? strcspn(user += 3, "/@?") : 0;
+    return strstr(url, "password=") != NULL ||
+           (user != NULL && user[n_user] == '@' && memchr(user, ':', n_user) != NULL);
+}
+
+static int check_log(const struct ld_options *o, struct ld_message *why)
+{
+    if (o->log[0] == '\0')
+        return 0;
+    if (has_password(o->log))
+        return ld_fail(why, "--log: a password is not to stand in an option: give it by PGPASSFILE or a service file");
+    if (!ld_tenant_name_is_valid(o->node))
+        return ld_fail(why,
+                       "--node: expected 1 to 64 letters, digits, dots, underscores and dashes, the first a letter "
+                       "or digit");
+    return 0;
 }
 
 static int check_tls_pair(const struct ld_options *o, struct ld_message *why)
@@ -358,5 +383,5 @@ int ld_options_check(const struct ld_options *o, struct ld_message *why)
         ld_options_refuse_keyless(o, why);
         return -1;
     }
-    return check_tls_pair(o, why);
+    return check_log(o, why) != 0 ? -1 : check_tls_pair(o, why);
 }

@@ -19,12 +19,12 @@ bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *
 
 struct ld_leaf {
     size_t space;
-    uint32_t hash, n_path;
-    size_t at;        /* of its path among all paths */
-    const char *path; /* set when all are there */
-    const char *text; /* s; NULL: none */
-    size_t number;    /* of the leaf, in the order of the walk */
-    double value;     /* later: the signed sum of its coordinate */
+    uint32_t hash, n_path, n_label; /* n_label: bytes of the path that name it; fewer in an embedding */
+    size_t at;                      /* of its path among all paths */
+    const char *path;               /* set when all are there */
+    const char *text;               /* s; NULL: none */
+    size_t number;                  /* of the leaf, in the order of the walk */
+    double value;                   /* later: the signed sum of its coordinate */
 };
 
 struct ld_space {

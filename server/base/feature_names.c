@@ -11,6 +11,7 @@
 #include "base/hashing.h"
 #include "base/text.h"
 
+#define NO_LABEL SIZE_MAX
 #define NO_SPACE SIZE_MAX
 
 struct step {
@@ -28,6 +29,8 @@ struct walk {
     struct ld_murmur hash;
     const char *top; /* the first component's name */
     size_t space;    /* of what is below it; NO_SPACE: none yet */
+    const char *but; /* the name of features that are left out; NULL: none are */
+    size_t n_label;  /* in an embedding: bytes of its path; else NO_LABEL */
     /* The pointer: at most an item of an array before each component, and one at the end. */
     struct step step[2 * LD_NAMES_MOST_DEPTH + 2];
     size_t n_steps;
@@ -166,11 +169,22 @@ static size_t add_space(struct ld_names *names, const char *name)
 }
 
 /* text: s, of n bytes; NULL: the key is the path. */
+static bool is_named(const struct walk *w, size_t n_label, const char *text)
+{
+    const char *but = w->but;
+
+    return strncmp(but, w->path, n_label) == 0 &&
+           (text == NULL ? but[n_label] == '\0' : but[n_label] == '=' && strcmp(but + n_label + 1, text) == 0);
+}
+
 static enum kb_err put_leaf(struct walk *w, const char *text, size_t n, double value)
 {
     struct ld_names *names = w->names;
     struct ld_murmur hash = w->hash;
+    const size_t n_label = w->n_label != NO_LABEL ? w->n_label : w->n_path;
 
+    if (w->but != NULL && is_named(w, n_label, text))
+        return KB_OK;
     if (names->n_leaves == LD_NAMES_MOST_LEAVES)
         return pass(w, "features", LD_NAMES_MOST_LEAVES, "the object has more than 1000 features");
     if (w->depth > 1 && w->space == NO_SPACE)
@@ -184,6 +198,7 @@ static enum kb_err put_leaf(struct walk *w, const char *text, size_t n, double v
     names->leaf[names->n_leaves] = (struct ld_leaf){.space = w->depth > 1 ? w->space : 0,
                                                     .hash = ld_murmur_end(&hash),
                                                     .n_path = (uint32_t)w->n_path,
+                                                    .n_label = (uint32_t)n_label,
                                                     .at = names->n_path,
                                                     .text = text,
                                                     .number = names->n_leaves,
@@ -311,6 +326,7 @@ static enum kb_err put_array(struct walk *w, const void *array, size_t n)
     const bool is_embedding = n >= LD_NAMES_EMBEDDING && are_numbers(w, array, n, &m);
     const double length = is_embedding ? length_of(w, array, n, m) : 1;
 
+    w->n_label = is_embedding ? w->n_path : NO_LABEL;
     for (size_t i = 0; rc == KB_OK && i < n; i++) {
         const void *item = w->tree->item(array, i);
 
@@ -326,6 +342,7 @@ static enum kb_err put_array(struct walk *w, const void *array, size_t n)
             rc = put_place(w, i, ld_names_squash(seen.number));
         w->n_steps--;
     }
+    w->n_label = NO_LABEL;
     return rc;
 }
 
@@ -350,8 +367,9 @@ static enum kb_err put_value(struct walk *w, const void *v, const struct ld_name
 
 /* --- the whole ------------------------------------------------------------------------------------------ */
 
-enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
-                         const void *object, double *x, struct kb_errmsg *msg)
+/* The leaves of the object, but for those of a name. */
+static enum kb_err walk(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
+                        const void *object, const char *but, struct kb_errmsg *msg)
 {
     struct walk w;
 
@@ -361,13 +379,44 @@ enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, 
     w.n_path = w.n_steps = 0;
     w.depth = 0;
     w.hash = (struct ld_murmur){.h = map->seed};
+    w.but = but;
+    w.n_label = NO_LABEL;
     names->n_leaves = names->n_path = names->n_spaces = 0;
     names->limit = NULL;
     if (add_space(names, "") == NO_SPACE)
         return KB_ENOMEM;
-    const enum kb_err rc = (enum kb_err)tree->each(object, put_member, &w);
+    return (enum kb_err)tree->each(object, put_member, &w);
+}
+
+enum kb_err ld_names_map_without(struct ld_names *names, const struct ld_name_map *map,
+                                 const struct ld_named_tree *tree, const void *object, const char *name, double *x,
+                                 struct kb_errmsg *msg)
+{
+    const enum kb_err rc = walk(names, map, tree, object, name, msg);
+
     memset(x, 0, map->dim * sizeof *x);
     if (rc == KB_OK)
         ld_names_add_up(names, map, x);
+    return rc;
+}
+
+enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
+                         const void *object, double *x, struct kb_errmsg *msg)
+{
+    return ld_names_map_without(names, map, tree, object, NULL, x, msg);
+}
+
+enum kb_err ld_names_each(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
+                          const void *object,
+                          enum kb_err (*fn)(void *arg, const char *path, size_t n, const char *text), void *arg,
+                          struct kb_errmsg *msg)
+{
+    enum kb_err rc = walk(names, map, tree, object, NULL, msg);
+
+    for (size_t i = 0; rc == KB_OK && i < names->n_leaves; i++) {
+        const struct ld_leaf *leaf = &names->leaf[i];
+
+        rc = fn(arg, names->path + leaf->at, leaf->n_label, leaf->text);
+    }
     return rc;
 }

@@ -87,6 +87,19 @@ void ld_names_close(struct ld_names *names);
 enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
                          const void *object, double *x, struct kb_errmsg *msg);
 
+/* A feature's name is the key of its leaf, and of an embedding the path that it stands at.
+ *
+ * fn for each name of the object, in the order of the walk, as often as there are leaves of it: the first n bytes of
+ * path and, unless text is NULL, `=` and text. Not KB_OK ends it and is returned. Errors as ld_names_map. */
+enum kb_err ld_names_each(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
+                          const void *object,
+                          enum kb_err (*fn)(void *arg, const char *path, size_t n, const char *text), void *arg,
+                          struct kb_errmsg *msg);
+/* As ld_names_map, as if nothing of that name stood in the object. */
+enum kb_err ld_names_map_without(struct ld_names *names, const struct ld_name_map *map,
+                                 const struct ld_named_tree *tree, const void *object, const char *name, double *x,
+                                 struct kb_errmsg *msg);
+
 /* asinh, as above. */
 double ld_names_squash(double v);
 

@@ -84,8 +84,30 @@ const struct ld_metric ld_metric_table[] = {
     {"log_lines_dropped_total", "reason=\"stalled\"", LD_COUNTER, 1, FIELD(log_lost), NULL},
     {"tenant_evictions_total", NULL, LD_COUNTER, 1, FIELD(evictions), "Tenants closed to make room."},
 };
-/* clang-format on */
 const size_t ld_n_metrics = sizeof ld_metric_table / sizeof *ld_metric_table;
+
+#define OUTCOMES_HELP "Batches that were to be appended to the shared log, by what became of them; down: turns that were not had, too."
+#define RESOLVED_HELP "Outcomes that were unknown and are known, by whether the batch was in the log."
+const struct ld_metric ld_shared_metric_table[] = {
+    {"log_up", NULL, LD_GAUGE, 1, FIELD(shared.is_up), "1 while the shared log answers and may acknowledge."},
+    {"log_sync_standbys", NULL, LD_GAUGE, 1, FIELD(shared.n_standbys), "Standbys that commits wait for; 0 as well where nobody asks (--log-sync trusted)."},
+    {"log_take_seconds", NULL, LD_HISTOGRAM, IN_US, FIELD(shared.take_time), "From the wish for a tenant's turn to having it."},
+    {"log_append_seconds", NULL, LD_HISTOGRAM, IN_US, FIELD(shared.append_time), "Commits in the shared log."},
+    {"log_outcomes_total", "outcome=\"ok\"", LD_COUNTER, 1, FIELD(shared.outcomes[LD_LOG_OK]), OUTCOMES_HELP},
+    {"log_outcomes_total", "outcome=\"behind\"", LD_COUNTER, 1, FIELD(shared.outcomes[LD_LOG_BEHIND]), OUTCOMES_HELP},
+    {"log_outcomes_total", "outcome=\"unknown\"", LD_COUNTER, 1, FIELD(shared.outcomes[LD_LOG_UNKNOWN]), OUTCOMES_HELP},
+    {"log_outcomes_total", "outcome=\"down\"", LD_COUNTER, 1, FIELD(shared.outcomes[LD_LOG_DOWN]), OUTCOMES_HELP},
+    {"log_unknown_resolved_total", "in=\"no\"", LD_COUNTER, 1, FIELD(shared.resolved[0]), RESOLVED_HELP},
+    {"log_unknown_resolved_total", "in=\"yes\"", LD_COUNTER, 1, FIELD(shared.resolved[1]), RESOLVED_HELP},
+    {"log_polls_total", NULL, LD_COUNTER, 1, FIELD(shared.polls), "Times that the shared log was asked where tenants end."},
+    {"log_poll_failures_total", NULL, LD_COUNTER, 1, FIELD(shared.poll_failures), "Those that had no answer."},
+    {"lag_seconds", NULL, LD_GAUGE, IN_US, FIELD(shared.lag_us), "How long a line has been in the shared log that is not folded here, at most."},
+    {"followed_total", NULL, LD_COUNTER, 1, FIELD(shared.followed_rows), "Lines of other servers that were folded here."},
+    {"decided_anew_total", NULL, LD_COUNTER, 1, FIELD(shared.decided_anew), "Decisions that were out of date when their turn came, and were made again."},
+    {"chain_breaks_total", NULL, LD_COUNTER, 1, FIELD(shared.chain_breaks), "Times that the shared log was found to have other lines than the copy here."},
+};
+/* clang-format on */
+const size_t ld_n_shared_metrics = sizeof ld_shared_metric_table / sizeof *ld_shared_metric_table;
 
 /* --- counting ------------------------------------------------------------------------------------------- */
 

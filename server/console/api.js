@@ -25,6 +25,7 @@ export class Problem extends Error {
     this.title = document.title;
     this.type = document.type;
     this.errors = document.errors ?? [];
+    this.limit = document.limit;
     this.instance = document.instance;
     this.retryAfter = retryAfter;
   }

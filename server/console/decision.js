@@ -5,7 +5,7 @@ import { table, interval } from './table.js';
 import { whisker, axis, span, bar } from './plot.js';
 import { num, count, time, duration, known, meanOf } from './format.js';
 import { LINES, decisionsOf } from './log.js';
-import { ask, taught } from './taught.js';
+import { ask, taught, untold } from './taught.js';
 
 /* --- what a model said ----------------------------------------------------------------------------------------- */
 
@@ -45,7 +45,7 @@ function teachers(page, user, context, answer) {
     try {
       host.replaceChildren(taught(page.tenant, user, await ask(page.tenant, user, arm, context, AbortSignal.any([asking.signal, page.signal])), context));
     } catch (fault) {
-      if (fault.name !== 'AbortError') host.replaceChildren(page.refuse(fault));
+      if (fault.name !== 'AbortError') host.replaceChildren(untold(page, fault));
     }
   };
   show(answer.arm);

@@ -7,7 +7,7 @@ import { table, interval } from './table.js';
 import { layout } from './force.js';
 import { num, count, range, known } from './format.js';
 import { told } from './told.js';
-import { ask as askTaught, taught } from './taught.js';
+import { ask as askTaught, taught, untold } from './taught.js';
 
 const LIMIT = 300, CELLS = 1000;
 const PAUSE_MS = 150; /* who goes from user to user asks for the last of them alone */
@@ -159,7 +159,7 @@ function body(page, near, arms, context) {
         const found = await askTaught(page.tenant, u.id, arms[arm], context, signal);
         from.replaceChildren(h('h2', {}, 'What is known of ', id(u.id), ' and ', id(found.arm)), taught(page.tenant, u.id, found, context));
       } catch (fault) {
-        if (fault.name !== 'AbortError') from.replaceChildren(page.refuse(fault));
+        if (fault.name !== 'AbortError') from.replaceChildren(untold(page, fault));
       }
     }, PAUSE_MS);
   };

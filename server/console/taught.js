@@ -13,6 +13,12 @@ export async function ask(tenant, user, arm, context, signal) {
   return (await call('POST', of(tenant, 'posterior'), { body, signal })).neighbours;
 }
 
+/** Why it is not told: a model that has learned very much would hold up decisions to name them, which is no fault of the reader's. */
+export function untold(page, fault) {
+  if (fault.limit !== 'neighbours_work') return page.refuse(fault);
+  return h('p', { class: 'fine', id: 'untold' }, 'Who taught it cannot be shown: this model has learned from so many rewards that finding out would hold up decisions. The mean and its bounds stand all the same.');
+}
+
 function sentence(user, told) {
   const own = told.terms.find((t) => t.user === user);
   const rest = told.mean - told.prior - (own?.term ?? 0);

@@ -146,7 +146,29 @@ static const struct ld_row posterior_rows[] = {
     [LD_POSTERIOR_ARMS] = {.kind = LD_ROW_OWN, .own = read_arms},
     [LD_POSTERIOR_CONTEXT] = {.kind = LD_ROW_VECTOR, IN_ASK(query.context), .dim = LD_DIM_CONTEXT},
     [LD_POSTERIOR_NEIGHBOURS] = {.kind = LD_ROW_COUNT, IN_ASK(n_neighbours)},
+    [LD_POSTERIOR_FEATURES] = {.kind = LD_ROW_COUNT, IN_ASK(n_features)},
 };
+
+/* The vectors of one user and one arm without each of their features. What is wrong with the objects was told. */
+static void leave_out(struct ld_in *in, struct ld_ask *out)
+{
+    const char *key = ld_posterior_rules.rule[LD_POSTERIOR_FEATURES].key;
+    const struct ld_value *context = ld_member_of(&in->doc->root, "context");
+    const struct ld_value *arms = ld_member_of(&in->doc->root, "arms");
+    const struct ld_value *arm = out->query.n_candidates == 1 ? ld_member_of(ld_item_of(arms, 0), "features") : NULL;
+    const bool has_context = context != NULL && ld_is(context, LD_V_OBJECT);
+    const bool has_arm = arm != NULL && ld_is(arm, LD_V_OBJECT);
+
+    if (out->n_users != 1 || out->query.n_candidates != 1)
+        ld_in_fault(in, key, "expected one user and one arm beside it");
+    else if (!has_context && !has_arm)
+        ld_in_fault(in, key, "expected an object of named features as context or as the arm's features beside it");
+    out->without = ld_in_alloc(in, LD_MOST_WITHOUT, sizeof *out->without);
+    if (in->p->status == 0 && has_context)
+        ld_in_without(in, context, false, key, out);
+    if (in->p->status == 0 && has_arm)
+        ld_in_without(in, arm, true, key, out);
+}
 
 int ld_decode_posterior(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, struct ld_ask *out,
                         struct ld_problem *p)
@@ -158,6 +180,8 @@ int ld_decode_posterior(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_d
     in.is_thorough = true;
     if (ld_in_body(&in, &doc->root, &ld_posterior_rules, posterior_rows, out))
         ld_in_need_context(&in, &doc->root, &ld_posterior_rules.rule[LD_POSTERIOR_CONTEXT], context_dim);
+    if (p->status == 0 && out->n_features > 0)
+        leave_out(&in, out);
     return ld_in_done(&in);
 }
 

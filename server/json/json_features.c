@@ -29,28 +29,9 @@ static void read_weight(struct ld_in *in, const struct ld_member *m, struct kb_s
     }
 }
 
-/* Names are the caller's own, "" among them; none stands twice. */
-static void read_weights(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, struct kb_split *out)
-{
-    if (!ld_is(v, LD_V_OBJECT)) {
-        ld_in_fault(in, NULL, "expected an object of weights by the names of their namespaces");
-        return;
-    }
-    if ((double)ld_n_members(v) > rule->hi) {
-        ld_in_fault(in, NULL, "expected at most %.0f namespaces", rule->hi);
-        ld_problem_limit(in->p, rule->key, rule->hi);
-        return;
-    }
-    for (size_t i = 0; i < ld_n_members(v); i++) {
-        const size_t here = ld_in_key(in, v->as.member[i].key);
-
-        read_weight(in, &v->as.member[i], out);
-        ld_in_leave(in, here);
-    }
-}
-
 static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
+    static const struct ld_weights_of namespaces = {"names of their namespaces", "namespaces", read_weight};
     struct ld_name_map *out = arg;
     const struct ld_rule *rule = &ld_feature_names_rules.rule[i];
 
@@ -65,7 +46,7 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
         out->seed = (uint32_t)ld_in_count(in, v, rule, 0);
         break;
     default:
-        read_weights(in, v, rule, &out->weights);
+        ld_in_weights(in, v, rule, &namespaces, &out->weights); /* names are any text, "" among them */
         break;
     }
 }

@@ -111,8 +111,29 @@ static void put_matrix(struct ld_text *t, const char *name, const double *x, siz
     ld_text_lit(t, "]");
 }
 
+static void put_moved(struct ld_text *t, const struct ld_moved *moved)
+{
+    ld_text_key(t, "features");
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "arm", moved->arm);
+    ld_text_put_number(t, "mean", moved->mean);
+    ld_text_key(t, "changes");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < moved->n; i++) {
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "of", moved->by[i].is_of_arm ? "arm" : "context");
+        ld_text_put_string(t, "feature", moved->by[i].name);
+        ld_text_put_number(t, "change", moved->by[i].change);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+    ld_text_put_count(t, "others", moved->n_others);
+    ld_text_lit(t, "}");
+}
+
 void ld_put_posterior(struct ld_text *t, const char *const *users, size_t n_users, const struct kb_decision *d,
-                      double *const value[4], const struct ld_taught *taught)
+                      double *const value[4], const struct ld_taught *taught, const struct ld_moved *moved)
 {
     static const char *const names[] = {"mean", "sd", "lower", "upper"};
 
@@ -125,6 +146,8 @@ void ld_put_posterior(struct ld_text *t, const char *const *users, size_t n_user
         put_matrix(t, names[i], value[i], n_users, d->n);
     if (taught != NULL)
         put_taught(t, taught);
+    if (moved != NULL)
+        put_moved(t, moved);
     put_model(t, d);
 }
 

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "spec/event.h"
 #include "model/teachers.h"
+#include "types/requests.h"
 #include "types/settings.h"
 #include "types/views.h"
 
@@ -36,10 +37,18 @@ struct ld_taught {
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, const struct ld_taught *taught,
                        size_t *n);
 
+/* The features that moved the mean of an arm most, n of them, the largest first. */
+struct ld_moved {
+    const char *arm;
+    double mean;
+    const struct ld_without *by;
+    size_t n, n_others;
+};
+
 /* What the model thinks of users (rows) and arms: a matrix of n_users x d->n for each of mean, sd, lower and upper. */
 struct ld_text;
 void ld_put_posterior(struct ld_text *t, const char *const *users, size_t n_users, const struct kb_decision *d,
-                      double *const value[4], const struct ld_taught *taught);
+                      double *const value[4], const struct ld_taught *taught, const struct ld_moved *moved);
 
 /* A flag (json_flags.c); *n_tagged as in struct ld_op. And one that has no value, for a reason of OpenFeature's. */
 char *ld_encode_flag(const struct kb_engine *e, const char *flag, const char *decision, const struct kb_decision *d,

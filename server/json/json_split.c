@@ -19,24 +19,32 @@ static void read_weight(struct ld_in *in, const struct ld_member *m, struct kb_s
     ld_problem_limit(in->p, "weight_bytes", KB_SPLIT_BYTES);
 }
 
-void ld_in_split(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, struct kb_split *out)
+void ld_in_weights(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule,
+                   const struct ld_weights_of *of, struct kb_split *out)
 {
     *out = (struct kb_split){.n = 0};
     if (!ld_is(v, LD_V_OBJECT)) {
-        ld_in_fault(in, NULL, "expected an object of weights by the ids of their arms");
+        ld_in_fault(in, NULL, "expected an object of weights by the %s", of->keys);
         return;
     }
     if ((double)ld_n_members(v) > rule->hi) {
-        ld_in_fault(in, NULL, "expected at most %.0f arms", rule->hi);
+        ld_in_fault(in, NULL, "expected at most %.0f %s", rule->hi, of->what);
         ld_problem_limit(in->p, rule->key, rule->hi);
         return;
     }
     for (size_t i = 0; i < ld_n_members(v); i++) {
         const size_t here = ld_in_key(in, v->as.member[i].key);
 
-        read_weight(in, &v->as.member[i], out);
+        of->read(in, &v->as.member[i], out);
         ld_in_leave(in, here);
     }
+}
+
+void ld_in_split(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, struct kb_split *out)
+{
+    static const struct ld_weights_of arms = {"ids of their arms", "arms", read_weight};
+
+    ld_in_weights(in, v, rule, &arms, out);
 }
 
 /* In the order of the ids. */

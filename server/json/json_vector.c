@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *name_of(enum ld_dim which)
 {
@@ -75,9 +76,10 @@ static bool has_room(struct ld_in *in, uint32_t dim)
     return false;
 }
 
+static const struct ld_named_tree tree = {look, item, each};
+
 static const double *read_named(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which)
 {
-    static const struct ld_named_tree tree = {look, item, each};
     struct ld_named *named = in->doc->named;
     struct kb_errmsg msg = {"", ""};
 
@@ -102,6 +104,71 @@ static const double *read_named(struct ld_in *in, const struct ld_value *v, uint
         ld_in_fault(in, NULL, "its vector has a number beyond %.16g in size: lower the weights of `features`",
                     in->doc->magnitude);
     return rc == KB_OK ? x : NULL;
+}
+
+/* --- objects without one of their features ------------------------------------------------------------------ */
+
+struct listed {
+    struct ld_in *in;
+    struct ld_ask *to;
+    size_t first; /* of this object */
+    bool is_of_arm;
+};
+
+static bool is_name(const char *name, const char *path, size_t n, const char *text)
+{
+    return strncmp(name, path, n) == 0 &&
+           (text == NULL ? name[n] == '\0' : name[n] == '=' && strcmp(name + n + 1, text) == 0);
+}
+
+/* For ld_names_each. */
+static enum kb_err list_name(void *arg, const char *path, size_t n, const char *text)
+{
+    const struct listed *l = arg;
+    struct ld_ask *to = l->to;
+
+    for (size_t i = l->first; i < to->n_without; i++)
+        if (is_name(to->without[i].name, path, n, text))
+            return KB_OK;
+    if (to->n_without == LD_MOST_WITHOUT)
+        return KB_EFULL;
+    char *name = ld_in_alloc(l->in, n + (text != NULL ? strlen(text) + 1 : 0) + 1, 1);
+    if (name == NULL)
+        return KB_ENOMEM;
+    memcpy(name, path, n);
+    if (text != NULL)
+        strcpy(strcpy(name + n, "=") + 1, text);
+    to->without[to->n_without++] = (struct ld_without){.name = name, .is_of_arm = l->is_of_arm};
+    return KB_OK;
+}
+
+static enum kb_err map_without(struct ld_in *in, const struct ld_value *object, struct ld_without *w)
+{
+    struct ld_named *named = in->doc->named;
+    struct kb_errmsg msg;
+    double *x = has_room(in, named->map.dim) ? ld_in_alloc(in, named->map.dim, sizeof *x) : NULL;
+
+    w->x = x;
+    return x == NULL ? KB_ENOMEM : ld_names_map_without(&named->names, &named->map, &tree, object, w->name, x, &msg);
+}
+
+void ld_in_without(struct ld_in *in, const struct ld_value *object, bool is_of_arm, const char *asked,
+                   struct ld_ask *to)
+{
+    struct ld_named *named = in->doc->named;
+    struct listed l = {in, to, to->n_without, is_of_arm};
+    struct kb_errmsg msg;
+    enum kb_err rc = ld_names_each(&named->names, &named->map, &tree, object, list_name, &l, &msg);
+
+    if (rc == KB_EFULL) {
+        ld_in_fault(in, asked, "the objects of context and arm have more than %zu features in all", LD_MOST_WITHOUT);
+        ld_problem_limit(in->p, "explained_features", (double)LD_MOST_WITHOUT);
+        return;
+    }
+    for (size_t i = l.first; rc == KB_OK && i < to->n_without; i++)
+        rc = map_without(in, object, &to->without[i]);
+    if (rc == KB_ENOMEM)
+        ld_problem_set(in->p, 503, "out of memory");
 }
 
 /* --- arrays ----------------------------------------------------------------------------------------------- */

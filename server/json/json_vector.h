@@ -4,10 +4,15 @@
 #define LD_JSON_VECTOR_H
 
 #include "json/json_util.h"
+#include "types/requests.h"
 
 /* The vector at the place in hand, in the memory of the document; NULL for no numbers, or with a fault. */
 const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which,
                                  bool may_be_null);
+/* Each feature of the object at the place in hand that is not there yet, with the vector that is left without it; up to
+ * LD_MOST_WITHOUT in all: else told, at `asked`. */
+void ld_in_without(struct ld_in *in, const struct ld_value *object, bool is_of_arm, const char *asked,
+                   struct ld_ask *to);
 void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim);
 
 #endif

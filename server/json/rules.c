@@ -110,7 +110,8 @@ const struct ld_rules ld_posterior_rules = {(const struct ld_rule[]){
     {.key = "arms", .lo = 1, .hi = 1000},
     {.key = "context", .lo = 0, .hi = 4096},
     {.key = "neighbours", .lo = 1, .hi = 20},
-}, 4};
+    {.key = "features", .lo = 1, .hi = 50},
+}, 5};
 
 const struct ld_rules ld_promote_rules = {(const struct ld_rule[]){
     {.key = "challenger", .lo = 1, .hi = 64, .is_required = true},

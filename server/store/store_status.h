@@ -11,7 +11,8 @@ enum ld_store_status {
     LD_STORE_NOMEM = -5,
     LD_STORE_STOPPED = -7, /* the server ends */
     LD_STORE_EMPTY = -6,   /* a whole file of ours without an event, where some were expected */
-    LD_STORE_TAKEN = -8    /* a tenant that was to be made has been made by another server of the shared log */
+    LD_STORE_TAKEN = -8,   /* a tenant that was to be made has been made by another server of the shared log */
+    LD_STORE_GONE = -9     /* the shared log has no such tenant, or no longer */
 };
 
 #endif

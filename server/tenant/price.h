@@ -7,7 +7,7 @@
  *
  *     any request                                1
  *     /select among C candidates, or a           1 + C (m^2 + m d) / 10^6
- *     /posterior of C users times arms
+ *     /posterior of C users times arms, or of as many features
  *     `neighbours` with either of them           and w / 10^6 for w multiply-adds
  *     n rewards, or observations                 1 + n (1/10 + (3 m^2 + m d) / 10^6)
  *     n edges, users or arms                     1 + n / 100

@@ -15,6 +15,26 @@
 #include "tenant/recover.h"
 #include "tenant/tenant_impl.h"
 
+#define NO_COPY                                                                                                        \
+    "this file is a log of its own, and no copy of the shared one: take it elsewhere, or start without --log"
+
+/* The log has been asked, and has no tenant of that name. A file that is no copy is not the log's to judge. */
+static int gone(const struct ld_tenant *t, struct ld_message *why)
+{
+    struct ld_copy_mark mark = {.tenant = 0};
+    struct ld_store *store = NULL;
+    struct ld_message said;
+    bool is_copy = true;
+
+    if (access(t->db_path, F_OK) == 0)
+        is_copy = ld_store_open(&store, t->db_path, false, &said) == LD_STORE_OK &&
+                  ld_store_copy_mark(store, &mark) == LD_STORE_OK && mark.tenant != 0;
+    ld_store_close(store);
+    if (is_copy)
+        return ld_fail_as(LD_STORE_GONE, why, "%s", ld_shared_say(LD_SHARED_NONE));
+    return ld_fail_as(LD_STORE_FOREIGN, why, "%.400s: " NO_COPY, t->db_path);
+}
+
 int ld_shared_find(struct ld_tenant *t, struct ld_message *why)
 {
     struct ld_shared_log *log = t->world->shared;
@@ -29,7 +49,7 @@ int ld_shared_find(struct ld_tenant *t, struct ld_message *why)
         t->shared.id = found.id;
         return LD_STORE_OK;
     case LD_SHARED_NONE:
-        return ld_fail_as(LD_STORE_IO, why, "%s", ld_shared_say(LD_SHARED_NONE));
+        return gone(t, why);
     case LD_SHARED_DOWN:
         if (access(t->db_path, F_OK) == 0)
             return LD_STORE_OK; /* the copy is opened as it stands */
@@ -80,10 +100,7 @@ int ld_shared_check(struct ld_tenant *t, bool *is_away, struct ld_message *why)
     if (t->world->shared == NULL)
         return refuse_copy(t, &mark, why);
     if (mark.tenant == 0 && last > 0)
-        return ld_fail_as(LD_STORE_FOREIGN, why,
-                          "%.400s: this file is a log of its own, and no copy of the shared one: take it elsewhere, or "
-                          "start without --log",
-                          t->db_path);
+        return ld_fail_as(LD_STORE_FOREIGN, why, "%.400s: " NO_COPY, t->db_path);
     if (mark.tenant != 0 && s->id != 0 && mark.tenant != s->id) {
         *is_away = true;
         return put_aside(t, mark.tenant, why);

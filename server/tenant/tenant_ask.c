@@ -3,7 +3,8 @@
  * Each user is a decision's question that is not routed: arms that are stopped or not for everybody count as well. All
  * are asked under one hold of the lock for decisions, so that the answer is of one model; it takes no longer than a
  * decision among as many candidates. What users have to be solved before, in a large graph, is solved ahead, one hold
- * each. */
+ * each. What a feature changes is the mean less the mean without it, whatever the kernel. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,41 @@ static void keep(const struct kb_decision *d, size_t i, double *const value[4])
         memcpy(value[k] + i * d->n, of[k], d->n * sizeof(double));
 }
 
+/* Largest change first; of equal ones the context's, by name. */
+static int by_change(const void *a, const void *b)
+{
+    const struct ld_without *l = a, *r = b;
+    const double x = fabs(l->change), y = fabs(r->change);
+
+    if (x != y)
+        return x < y ? 1 : -1;
+    return l->is_of_arm != r->is_of_arm ? l->is_of_arm - r->is_of_arm : strcmp(l->name, r->name);
+}
+
+/* What each feature of the one user and arm changes in the mean: the question is asked again without it. */
+static enum kb_err leave_out(struct ld_tenant *t, const struct ld_ask *ask, const struct kb_query *query, double mean,
+                             struct kb_scratch *scratch, struct kb_errmsg *msg)
+{
+    enum kb_err rc = KB_OK;
+
+    for (size_t i = 0; rc == KB_OK && i < ask->n_without; i++) {
+        struct ld_without *w = &ask->without[i];
+        struct kb_candidate arm = query->candidates[0];
+        struct kb_query q = *query;
+        struct kb_decision d;
+
+        if (w->is_of_arm)
+            arm.features = w->x;
+        else
+            q.context = w->x;
+        q.candidates = &arm;
+        rc = kb_engine_decide(t->engine, &q, scratch, &d, msg);
+        w->change = rc == KB_OK ? mean - d.mean[0] : 0;
+    }
+    qsort(ask->without, ask->n_without, sizeof *ask->without, by_change);
+    return rc;
+}
+
 /* Under the lock. */
 static enum kb_err ask_all(struct ld_tenant *t, const struct ld_ask *ask, struct kb_scratch *scratch,
                            double *const value[4], struct ld_text *out, struct kb_errmsg *msg)
@@ -68,8 +104,15 @@ static enum kb_err ask_all(struct ld_tenant *t, const struct ld_ask *ask, struct
     }
     if (ask->n_neighbours > 0)
         KB_TRY(kb_teachers_find(t->engine, &query, &d, 0, (size_t)ask->n_neighbours, scratch, &taught.by));
+    if (ask->n_features > 0) {
+        KB_TRY(leave_out(t, ask, &query, value[0][0], scratch, msg));
+        KB_TRY(kb_engine_decide(t->engine, &query, scratch, &d, msg)); /* its arrays are the last one's */
+    }
     taught.arm = d.arm[0];
-    ld_put_posterior(out, ask->users, ask->n_users, &d, value, ask->n_neighbours > 0 ? &taught : NULL);
+    const size_t n_shown = ask->n_features < ask->n_without ? (size_t)ask->n_features : ask->n_without;
+    const struct ld_moved moved = {d.arm[0], value[0][0], ask->without, n_shown, ask->n_without - n_shown};
+    ld_put_posterior(out, ask->users, ask->n_users, &d, value, ask->n_neighbours > 0 ? &taught : NULL,
+                     ask->n_features > 0 ? &moved : NULL);
 out:
     return rc;
 }

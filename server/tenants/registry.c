@@ -235,6 +235,7 @@ struct ld_registry_file *ld_tenants_registry(struct ld_tenants *r)
  * is closed. */
 static void tenants_free(struct ld_tenants *r)
 {
+    ld_nodes_free(r);
     for (size_t i = 0; i < r->n; i++)
         ld_member_free(r->item[i]);
     kb_free(r->item);
@@ -257,6 +258,10 @@ int ld_tenants_open(struct ld_tenants **out, const struct ld_world *world, struc
     r->lock_fd = -1;
     pthread_mutex_init(&r->change_lock, NULL);
     pthread_rwlock_init(&r->lock, NULL);
+    if (world->shared != NULL && ld_nodes_new(r) != 0) {
+        tenants_free(r);
+        return ld_fail(why, "out of memory");
+    }
     const int rc = ld_tenants_read_folder(r, why);
     if (rc != 0) {
         tenants_free(r);
@@ -282,6 +287,7 @@ void ld_tenants_close(struct ld_tenants *r)
 {
     if (r == NULL)
         return;
+    ld_nodes_free(r);
     if (!atomic_load(&r->is_left))
         ld_tenants_each(r, checkpoint, NULL);
     tenants_free(r);

@@ -43,10 +43,13 @@ struct ld_tenant *ld_tenants_find_open(struct ld_tenants *r, const char *name);
  * tenant, held for the callee, or with NULL and the reason. */
 struct ld_tenant_wait {
     struct ld_tenant_wait *next;
+    const char *name; /* of a tenant that nobody here knows; the caller's, until done */
+    uint64_t round;   /* after which it is known or not */
     void (*done)(struct ld_tenant_wait *wait, struct ld_tenant *t, const struct ld_problem *p);
 };
 /* Has the tenant opened; all who wait for it wait for one opening. done may be called before this returns. False: there
- * is no such tenant, and done is not called. */
+ * is no such tenant, and done is not called. With a shared log another server may just have made it: then done tells of
+ * a tenant that is not there, too. `name` lasts until done. */
 bool ld_tenants_await(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait);
 
 /* Creates the tenant (file, registry row, first configured event). 0, or -1 with the problem filled (409 when it
@@ -82,6 +85,27 @@ void ld_tenants_on_removal(struct ld_tenants *r, void (*fn)(void *arg, const cha
 
 /* The registry's file, for the keys in it; borrowed until ld_tenants_close. */
 struct ld_registry_file *ld_tenants_registry(struct ld_tenants *r);
+
+/* ---- servers that share a log (registry_nodes.c); world->shared is not NULL ---- */
+
+/* Begins to ask the log, every poll_ms, which tenants there are and how far they are. after_round, unless NULL, is
+ * called in that thread after each time, until ld_tenants_close; true: somebody waits, ask again soon. 0, or -1 with
+ * why. */
+int ld_tenants_watch(struct ld_tenants *r, unsigned poll_ms, bool (*after_round)(void *arg), void *arg,
+                     struct ld_message *why);
+/* Once, in this thread. False: the log did not answer. */
+bool ld_tenants_poll(struct ld_tenants *r);
+/* Soon, by that thread. */
+void ld_tenants_poll_soon(struct ld_tenants *r);
+
+/* How this server stands to the log. */
+struct ld_nodes_view {
+    int64_t down_us; /* since it last answered and might acknowledge; 0: it does */
+    int64_t lag_us;  /* the longest that a tenant in memory has been behind it */
+    int n_standbys;  /* as struct ld_shared_health has it */
+    struct ld_message why;
+};
+void ld_tenants_nodes(struct ld_tenants *r, struct ld_nodes_view *out);
 
 /* Now and then, from the loop: time passes for the order of use, and tenants are closed when memory is over the cap. */
 void ld_tenants_tick(struct ld_tenants *r);

@@ -5,6 +5,7 @@
  * is finished or undone by the next start (registry_start.c). */
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "tenants/registry_impl.h"
@@ -90,11 +91,18 @@ static int mark(struct ld_tenants *r, const char *name, struct ld_problem *p)
     return p->status == 0 ? 0 : -1;
 }
 
+/* With a shared log the log's word is what counts: a tenant may be there that nobody here has heard of. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p)
 {
     struct removed removed;
 
+    if (r->nodes != NULL && ld_nodes_drop(r, name, p) != 0)
+        return -1;
     pthread_mutex_lock(&r->change_lock);
+    if (r->nodes != NULL && !ld_tenants_has(r, name)) {
+        pthread_mutex_unlock(&r->change_lock);
+        return 0;
+    }
     if (mark(r, name, p) == 0 && take_out(r, name, &removed))
         let_go(r, name, &removed);
     pthread_mutex_unlock(&r->change_lock);
@@ -104,7 +112,29 @@ int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem 
     return 0;
 }
 
+bool ld_member_forget(struct ld_tenants *r, const char *name)
+{
+    struct removed removed;
+    struct ld_problem p;
+
+    ld_problem_init(&p);
+    if (mark(r, name, &p) == 0 && take_out(r, name, &removed))
+        let_go(r, name, &removed);
+    return p.status == 0 || p.status == 404;
+}
+
 /* ---- creation --------------------------------------------------------------------------------------- */
+
+/* Files of the name that are nobody's any more, or somebody else's. A shared log takes no notice of a copy that was
+ * left behind, which its opening moves aside: only a removal that is not over counts then. */
+static bool has_files(const struct ld_tenants *r, const char *name)
+{
+    char path[LD_PATH_MAX];
+
+    if (r->nodes == NULL)
+        return ld_folder_has(r->world->data_dir, name);
+    return ld_folder_path(r->world->data_dir, name, ".db.deleted", path) != 0 || access(path, F_OK) == 0;
+}
 
 /* Whether a tenant of that name may be made now; the problem tells why not. */
 static bool is_free(struct ld_tenants *r, const char *name, struct ld_problem *p)
@@ -115,7 +145,7 @@ static bool is_free(struct ld_tenants *r, const char *name, struct ld_problem *p
                        "first three kinds");
     else if (ld_tenants_has(r, name))
         ld_problem_set(p, 409, "tenant '%s' exists", name);
-    else if (ld_folder_has(r->world->data_dir, name))
+    else if (has_files(r, name))
         ld_problem_set(p, 409, "files of a tenant '%s' are in the data folder: it is being deleted, or not taken in",
                        name);
     return p->status == 0;
@@ -129,6 +159,8 @@ static int open_and_show(struct ld_tenants *r, const char *name, const struct ld
     struct ld_tenant *t = NULL;
     const int rc = ld_tenant_open(&t, r->world, name, initial, why);
 
+    if (r->nodes != NULL)
+        ld_nodes_made(r);
     if (rc != LD_STORE_OK || ld_member_add(r, name, t) != NULL)
         return rc;
     ld_tenant_release(t);
@@ -147,14 +179,29 @@ static void register_or_remove(struct ld_tenants *r, const char *name, struct ld
     ld_problem_set(p, 503, "the registry cannot be written");
 }
 
+void ld_member_take_in(struct ld_tenants *r, const char *name)
+{
+    if (ld_tenants_has(r, name) || has_files(r, name))
+        return;
+    if (ld_registry_add(r->file, name, r->world->now_ms()) == 0)
+        (void)ld_member_add(r, name, NULL);
+}
+
 /* File and first event, then the row, then the answer: an interruption leaves a file that the next start takes in. A
  * creation waits for the disk several times (file, first event, row). */
 static void create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
 {
     struct ld_message why;
 
-    if (open_and_show(r, name, settings, &why) == LD_STORE_OK) {
+    if (r->nodes != NULL && ld_nodes_make(r, name, p) != 0)
+        return;
+    const int rc = open_and_show(r, name, settings, &why);
+    if (rc == LD_STORE_OK) {
         register_or_remove(r, name, p);
+    } else if (rc == LD_STORE_TAKEN) {
+        ld_folder_remove(r->world->data_dir, name); /* what was made of it */
+        ld_member_take_in(r, name);
+        ld_problem_set(p, 409, "tenant '%s' exists", name);
     } else {
         ld_folder_remove(r->world->data_dir, name); /* what was made of it: the caller is to try again */
         ld_problem_set(p, 503, "the tenant's file cannot be created");

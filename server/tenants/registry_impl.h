@@ -7,6 +7,7 @@
  *   registry_change.c    creation and removal
  *   registry_repair.c    a log that no fold takes to its end
  *   registry_rates.c     rates of their own
+ *   registry_nodes.c     the other servers of a shared log
  *
  * A tenant is a member of the table whether or not it is in memory:
  *
@@ -40,11 +41,16 @@ struct ld_member {
     int64_t bucket_state;     /* not in memory: what its requests had taken (limit.h) */
     _Atomic uint64_t tip;     /* likewise: the last event, when it was closed; 0: it was not open yet */
     _Atomic uint64_t used_at; /* the registry's tick of the last use */
+    uint64_t shared_id;       /* in the shared log; 0: none, or not seen there yet. Set by the thread that asks it */
+    uint64_t behind_seq;      /* likewise: the line that it has not come to, and since when; 0: there is none */
+    int64_t behind_us;
     /* FAILED: */
     int failure;      /* LD_STORE_* */
     char *why;        /* may be NULL, for want of memory */
     int64_t retry_us; /* not to be tried again before */
 };
+
+struct ld_nodes; /* registry_nodes.c */
 
 /* The table owns its members; a member holds its tenant once, and every pointer that leaves it is a hold of its own. */
 struct ld_tenants {
@@ -63,6 +69,7 @@ struct ld_tenants {
     void (*on_removal)(void *arg, const char *name);
     void *on_removal_arg;
     _Atomic uint64_t tick;
+    struct ld_nodes *nodes; /* NULL: no log is shared */
 };
 
 /* registry.c. With the lock held (for reading, or for writing where the table changes). */
@@ -88,6 +95,35 @@ void ld_member_line_up(struct ld_tenants *r, struct ld_member *member);
 void ld_member_step_out(struct ld_tenants *r, struct ld_member *member);
 /* Tells all who wait, from a list that no member has any more. */
 void ld_tenant_waits_end(struct ld_tenant_wait *first, struct ld_tenant *t, const struct ld_problem *p);
+
+/* registry_opening.c. As ld_tenants_await, of a tenant that is known here. */
+bool ld_tenants_await_known(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait);
+
+/* registry_change.c. change_lock held: takes out of the table and off the disk what was deleted elsewhere, or has never
+ * been. False: the folder cannot be written; the tenant stays. */
+bool ld_member_forget(struct ld_tenants *r, const char *name);
+/* change_lock held: a tenant that another server has made, closed. Later, where files of the name are still being taken
+ * away. */
+void ld_member_take_in(struct ld_tenants *r, const char *name);
+/* registry_start.c. What a newcomer's first curl meets: arms without features, no contexts. False: no memory. */
+bool ld_settings_of_first(struct ld_settings *out);
+const char *ld_tenants_first_name(const struct ld_tenants *r);
+
+/* registry_nodes.c. 0 or -1: no memory. */
+int ld_nodes_new(struct ld_tenants *r);
+void ld_nodes_free(struct ld_tenants *r); /* ends the thread */
+/* The first tenant is to be made, unless the log has some. */
+void ld_nodes_want_first(struct ld_tenants *r);
+/* Nobody is to wait any more. */
+void ld_nodes_halt(struct ld_tenants *r);
+/* Finds the tenant in the log, or makes it there: 0, and it is to be made here; else -1 with p. change_lock held. */
+int ld_nodes_make(struct ld_tenants *r, const char *name, struct ld_problem *p);
+/* A member is about to enter the table that the log has. */
+void ld_nodes_made(struct ld_tenants *r);
+/* Deletes it for all: 0, or -1 with p (404, 503). */
+int ld_nodes_drop(struct ld_tenants *r, const char *name, struct ld_problem *p);
+/* Waits for the next round; done is called in any case. */
+void ld_nodes_await(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait);
 
 /* registry_closing.c. The end of a CLOSING, or of other work on the files of a member that is not open: the files are
  * closed, and the member is not looked at behind it. */

@@ -187,6 +187,32 @@ static struct ld_member *take_first(struct ld_tenants *r)
     return member;
 }
 
+/* The shared log has no such tenant: it was deleted while this server was down, or is none of that log. Its file is not
+ * ours to remove, since a log can be the wrong one. */
+static void forget(struct ld_tenants *r, struct ld_member *member, const char *why)
+{
+    struct ld_tenant_wait *first;
+    struct ld_problem p;
+
+    ld_problem_init(&p);
+    set_absent(&p, member->name);
+    ld_log(LD_LOG_WARN, "tenant %s is not served any more: %s", member->name, why);
+    pthread_mutex_lock(&r->change_lock);
+    pthread_rwlock_wrlock(&r->lock);
+    const bool is_removed = member->is_removed;
+    first = member->first;
+    if (!is_removed)
+        ld_member_take_out(r, member);
+    pthread_rwlock_unlock(&r->lock);
+    if (!is_removed)
+        (void)ld_registry_remove(r->file, member->name); /* else the next opening tries it again */
+    pthread_mutex_unlock(&r->change_lock);
+    ld_tenant_waits_end(first, NULL, &p);
+    if (is_removed)
+        ld_folder_remove(r->world->data_dir, member->name);
+    ld_member_free(member);
+}
+
 bool ld_tenants_open_next(struct ld_tenants *r)
 {
     struct ld_member *member = take_first(r);
@@ -197,6 +223,10 @@ bool ld_tenants_open_next(struct ld_tenants *r)
         return false;
     const int64_t start_us = ld_monotonic_us();
     const int rc = ld_tenant_open(&t, r->world, member->name, NULL, &why);
+    if (rc == LD_STORE_GONE) {
+        forget(r, member, why.text);
+        return true;
+    }
     if (rc == LD_STORE_OK)
         ld_bucket_restore(ld_tenant_bucket(t), member->bucket_state);
     if (rc == LD_STORE_OK)
@@ -277,7 +307,7 @@ static struct ld_tenant *ask(struct ld_tenants *r, struct ld_member *member, str
     return NULL;
 }
 
-bool ld_tenants_await(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait)
+bool ld_tenants_await_known(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait)
 {
     struct ld_tenant *t = NULL;
     struct ld_problem p;
@@ -294,6 +324,16 @@ bool ld_tenants_await(struct ld_tenants *r, const char *name, struct ld_tenant_w
         wait->done(wait, t, &p);
     else
         start_opener(r);
+    return true;
+}
+
+bool ld_tenants_await(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait)
+{
+    if (ld_tenants_await_known(r, name, wait))
+        return true;
+    if (r->nodes == NULL || !ld_tenant_name_is_valid(name))
+        return false;
+    ld_nodes_await(r, name, wait);
     return true;
 }
 
@@ -396,5 +436,7 @@ void ld_tenants_halt(struct ld_tenants *r)
         pthread_rwlock_wrlock(&r->lock);
     }
     pthread_rwlock_unlock(&r->lock);
+    if (r->nodes != NULL)
+        ld_nodes_halt(r);
     ld_tenants_each(r, halt_tenant, NULL);
 }

@@ -39,7 +39,7 @@ static int add_registered(void *arg, const char *name)
 {
     struct ld_tenants *r = arg;
 
-    if (!ld_folder_has(r->world->data_dir, name))
+    if (r->nodes == NULL && !ld_folder_has(r->world->data_dir, name)) /* else the log has it */
         ld_log(LD_LOG_ERROR, "tenant %s: its file is missing; its requests are answered 503", name);
     return ld_member_add(r, name, NULL) != NULL ? 0 : -1;
 }
@@ -135,9 +135,15 @@ static int read_names(struct ld_tenants *r)
 }
 
 /* The tenant of requests that name none; "": there is none. */
-static const char *first_name(const struct ld_tenants *r)
+const char *ld_tenants_first_name(const struct ld_tenants *r)
 {
     return r->world->default_tenant != NULL ? r->world->default_tenant : "default";
+}
+
+bool ld_settings_of_first(struct ld_settings *out)
+{
+    ld_settings_init(out);
+    return kb_spec_preset(&out->spec, "laplaced", 0, 0) == KB_OK;
 }
 
 /* Makes the first tenant with its first event, and closes it again: it is opened like any other. */
@@ -146,10 +152,8 @@ static int make_first(struct ld_tenants *r, struct ld_message *why)
     struct ld_tenant *t = NULL;
     struct ld_settings initial;
 
-    /* What a newcomer's first curl meets: arms without features, no contexts. */
-    ld_settings_init(&initial);
-    if (kb_spec_preset(&initial.spec, "laplaced", 0, 0) != KB_OK ||
-        ld_tenant_open(&t, r->world, first_name(r), &initial, why) != LD_STORE_OK)
+    if (!ld_settings_of_first(&initial) ||
+        ld_tenant_open(&t, r->world, ld_tenants_first_name(r), &initial, why) != LD_STORE_OK)
         return -1;
     ld_tenant_release(t);
     return 0;
@@ -159,20 +163,24 @@ static int make_first(struct ld_tenants *r, struct ld_message *why)
  * means that somebody deleted the tenants, never that a first start was cut off. */
 int ld_tenants_read_folder(struct ld_tenants *r, struct ld_message *why)
 {
+    const char *first = ld_tenants_first_name(r);
     char path[LD_PATH_MAX];
     bool is_first;
 
     if (ld_folder_open(r->world->data_dir, &r->lock_fd, why) != 0)
         return -1;
     snprintf(path, sizeof path, "%s/registry.db", r->world->data_dir);
-    is_first =
-        access(path, F_OK) != 0 && first_name(r)[0] != '\0' && !ld_folder_has_others(r->world->data_dir, first_name(r));
+    is_first = access(path, F_OK) != 0 && first[0] != '\0' && !ld_folder_has_others(r->world->data_dir, first);
+    if (is_first && r->nodes != NULL) {
+        ld_nodes_want_first(r); /* the log may have it already */
+        is_first = false;
+    }
     if (is_first && make_first(r, why) != 0)
         return -1;
     if (ld_registry_open(&r->file, path, why) != LD_STORE_OK)
         return -1;
     ld_fail(why, "%.300s: the data folder cannot be read or written", r->world->data_dir);
-    if ((is_first && add_row(r, first_name(r)) != 0) || read_names(r) != 0)
+    if ((is_first && add_row(r, first) != 0) || read_names(r) != 0)
         return -1;
     return 0;
 }

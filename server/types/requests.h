@@ -20,12 +20,24 @@ struct ld_select {
     const char *flag;             /* its evaluation is the answer (docs/OPENFEATURE.md); NULL: the decision itself */
 };
 
+/* A vector of named features as if one of them were not there. */
+struct ld_without {
+    const char *name; /* of the feature (feature_names.h) */
+    bool is_of_arm;   /* else of the context */
+    const double *x;
+    double change; /* of the mean by the feature; filled by the tenant */
+};
+#define LD_MOST_WITHOUT ((size_t)200) /* features of context and arm that are left out one by one */
+
 /* What the model thinks of users and arms. */
 struct ld_ask {
     const char *const *users;
     size_t n_users;
     struct kb_query query; /* context and candidates; none: the catalogue */
     uint64_t n_neighbours; /* to be named, of one user and one arm; 0: nobody asked */
+    uint64_t n_features;   /* to be named, likewise, of those below */
+    struct ld_without *without;
+    size_t n_without;
 };
 #define LD_MOST_CELLS ((size_t)1000)         /* users times arms of one answer */
 #define LD_MOST_NEIGHBOURS_WORK 2000000000.0 /* multiply-adds under the lock for decisions: some 0.2 s */

@@ -229,7 +229,7 @@ def test_bodies_beyond_the_limit_answer_413(boot):
     for route in (SELECT, REWARD, ACTIVATE):
         client.call(*route, raw=small, expect=413)
     client.call("PUT", "/tenants/default", raw=small, expect=413)
-    for part in ("compact", "promote", "rollback", "repair"):
+    for part in ("compact", "promote", "rollback", "repair", "posterior", "evaluations"):
         client.call("POST", f"/tenants/default/{part}", raw=small, expect=413)
     for part in ("graph", "arms"):
         for method in ("PUT", "PATCH"):

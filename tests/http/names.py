@@ -124,3 +124,24 @@ def mapped(value, dim=256, seed=0, weights=None):
         for at, x in block.items():
             vector[at] += x / norm * scale
     return vector
+
+
+def names(value, path=()):
+    """The names of the features of an object: keys of leaves, and the path of an embedding."""
+    if isinstance(value, dict):
+        return {n for name, member in value.items() if not name.startswith("_") for n in names(member, (*path, name))}
+    here = "^".join(map(escaped, path))
+    if isinstance(value, list) and not (len(value) >= 16 and all(map(is_number, value))):
+        return {n for i, v in enumerate(value) for n in names(v, (*path, str(i)) if is_number(v) else path)}
+    if isinstance(value, str):
+        return {f"{here}={value}"} if value else set()
+    return {here} if value is True or is_number(value) or isinstance(value, list) else set()
+
+
+def without(value, name, path=()):
+    """The object with nothing in the place of what has that name; places of other items stay."""
+    if isinstance(value, dict):
+        return {k: v if k.startswith("_") else without(v, name, (*path, k)) for k, v in value.items()}
+    if isinstance(value, list) and not (len(value) >= 16 and all(map(is_number, value))):
+        return [without(v, name, (*path, str(i)) if is_number(v) else path) for i, v in enumerate(value)]
+    return None if names(value, path) == {name} else value

@@ -503,7 +503,7 @@ def test_a_live_option_is_in_force_after_sighup(configured, gated, name):
 
 # --- the others ------------------------------------------------------------------------------------------------------
 
-OTHER_VALUES = {"true": "false", "false": "true", "text": "json", "auto": "off"}
+OTHER_VALUES = {"true": "false", "false": "true", "text": "json", "auto": "off", "required": "trusted"}
 
 
 def another_value(name, value):

@@ -436,6 +436,20 @@ def test_a_neighbourhood_tells_who_taught_the_model_what_it_expects_of_the_chose
 
 
 @needs_chromium
+def test_a_model_that_has_learned_too_much_to_tell_who_taught_it_says_so(seeded, page):
+    """b67_neighbours.py has the refusal from a real model of that size; here it is put in the place of the answer."""
+    problem = {"type": "about:blank", "status": 400, "title": "Bad Request", "detail": "the body does not fit the schema", "limit": "neighbours_work", "max": 2e9,
+               "errors": [{"pointer": "/neighbours", "detail": "all rewards that the model has learned are 2.88e+09 multiply-adds, of 2e+09 at most"}]}
+    for screen in (("decision", "now", "p3"), ("neighbours", "p3", "2")):
+        show(page, seeded.server, "t", "town", "model")
+        page.run(f"""(() => {{ const real = window.fetch; window.fetch = (path, options) => (options?.body?.includes('"neighbours"')
+            ? Promise.resolve(new Response({json.dumps(json.dumps(problem))}, {{ status: 400, headers: {{ 'Content-Type': 'application/problem+json' }} }})) : real(path, options)); }})()""")
+        page.run(f"location.hash = {json.dumps('#/t/town/' + '/'.join(screen))}")
+        page.wait("document.querySelector('#untold')")
+        assert "so many rewards" in page.text("#untold") and not page.run("document.querySelector('#teachers .problem') !== null")
+
+
+@needs_chromium
 def test_a_model_that_compares_no_users_says_so(server, page):
     client = Client(server)
     client.put_tenant("alike", algorithm="ts", tune=False)

@@ -102,7 +102,7 @@ static bool is_of(const json_t *v, json_type kind)
            (json_is_array(v) && json_array_size(v) > 0 && json_typeof(json_array_get(v, 0)) == kind);
 }
 
-/* NULL: no memory; the library's own counts keep values alive. */
+/* Without memory the program ends; the library's own counts keep values alive. */
 static void merge_member(json_t *out, const char *key, json_t *v)
 {
     json_t *old = json_object_get(out, key), *both;

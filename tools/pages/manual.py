@@ -88,6 +88,6 @@ def example(server):
     out = ["# Every option of laplaced with its default. laplaced.conf(5) says how this file is read.", ""]
     for o in server.options:
         if o.name != "config":
-            value = "" if o.default == "none" and o.arg == "FILE" or o.name == "cors-origin" else o.default
+            value = "" if o.default == "none" and o.arg == "FILE" or o.name in ("cors-origin", "log", "node") else o.default
             out += [f"# {o.about}" + ("; live" if o.is_live else ""), f"#{o.name} = {value}".rstrip(), ""]
     return out

@@ -1,0 +1,351 @@
+/* One connection to PostgreSQL: its settings, its statements, and waits that end. See pg_log_impl.h. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "shared/pg_log_impl.h"
+
+/* A page of batches is short by its number of rows, and by the bytes of their bodies: one row at least. */
+#define PAGE                                                                                                           \
+    "SELECT seq, n, at, node, nonce, hash, body FROM (SELECT seq, n, at, node, nonce, hash, body,"                     \
+    " sum(octet_length(body)) OVER (ORDER BY seq) - octet_length(body) AS before FROM (SELECT * FROM laplaced.batch"   \
+    " WHERE tenant = $1::bigint AND seq > $2::bigint ORDER BY seq LIMIT 256) AS few) AS row"                           \
+    " WHERE before < $3::bigint ORDER BY seq"
+
+/* One statement does both or neither, so that no batch is in the log that the tip has not moved over. */
+#define APPEND                                                                                                         \
+    "WITH moved AS (UPDATE laplaced.tenant SET last = $3::bigint, hash = $8::bytea WHERE id = $1::bigint"              \
+    " AND last = $2::bigint AND deleted_at IS NULL RETURNING id)"                                                      \
+    " INSERT INTO laplaced.batch (tenant, seq, n, at, node, nonce, hash, body)"                                        \
+    " SELECT id, $3::bigint, $4::bigint, $5::bigint, $6::text, $7::bigint, $8::bytea, $9::bytea FROM moved"
+
+#define NOW "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+static const char *const sql_of[PG_N] = {
+    [PG_BEGIN] = "BEGIN",
+    [PG_COMMIT] = "COMMIT",
+    [PG_ROLLBACK] = "ROLLBACK",
+    [PG_PING] = "SELECT 1",
+    [PG_STATE] =
+        "SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),"
+        " current_setting('synchronous_standby_names'),"
+        " (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state IN ('sync', 'quorum')),"
+        " (SELECT count(*) FROM pg_stat_replication WHERE sync_state IS NULL),"
+        " (SELECT max(number)::bigint FROM laplaced.version)",
+    [PG_BEAT] = "INSERT INTO laplaced.node (name, version, seen_at) VALUES ($1::text, $2::text, " NOW ")"
+                " ON CONFLICT (name) DO UPDATE SET version = excluded.version, seen_at = excluded.seen_at",
+    [PG_LOCK] = "SELECT last, hash, deleted_at IS NOT NULL FROM laplaced.tenant WHERE id = $1::bigint FOR UPDATE",
+    [PG_TIP] = "SELECT last, hash, deleted_at IS NOT NULL FROM laplaced.tenant WHERE id = $1::bigint",
+    [PG_PLACE] = "SELECT hash FROM laplaced.batch WHERE tenant = $1::bigint AND seq = $2::bigint",
+    [PG_PAGE] = PAGE,
+    [PG_APPEND] = APPEND,
+    [PG_SYNC] = "SELECT current_setting('synchronous_standby_names') <> ''",
+    [PG_BATCH] = "SELECT node, nonce FROM laplaced.batch WHERE tenant = $1::bigint AND seq = $2::bigint",
+    [PG_FIND] = "SELECT id, last, hash FROM laplaced.tenant WHERE name = $1::text AND deleted_at IS NULL",
+    [PG_MAKE] = "INSERT INTO laplaced.tenant (name, created_at) VALUES ($1::text, " NOW ")"
+                " ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING",
+    [PG_DROP] = "UPDATE laplaced.tenant SET deleted_at = " NOW " WHERE id = $1::bigint AND deleted_at IS NULL",
+    [PG_TIPS] = "SELECT name, id, last, hash FROM laplaced.tenant WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
+    [PG_PURGE] = "DELETE FROM laplaced.batch AS b USING (SELECT tenant, seq FROM laplaced.batch WHERE tenant IN"
+                 " (SELECT id FROM laplaced.tenant WHERE deleted_at IS NOT NULL) LIMIT 2000 FOR UPDATE SKIP LOCKED)"
+                 " AS few WHERE b.tenant = few.tenant AND b.seq = few.seq",
+};
+
+/* --- values ----------------------------------------------------------------------------------------------- */
+
+void ld_pg_add_bytes(struct pg_args *a, const void *bytes, size_t n)
+{
+    a->value[a->n] = bytes;
+    a->bytes[a->n++] = (int)n;
+}
+
+void ld_pg_add_text(struct pg_args *a, const char *text)
+{
+    ld_pg_add_bytes(a, text, strlen(text));
+}
+
+/* PostgreSQL's binary numbers are big-endian. */
+void ld_pg_add_int(struct pg_args *a, int64_t value)
+{
+    unsigned char *out = a->number[a->n];
+
+    for (int i = 0; i < 8; i++)
+        out[i] = (unsigned char)((uint64_t)value >> (56 - 8 * i));
+    ld_pg_add_bytes(a, out, 8);
+}
+
+/* Of 2, 4 or 8 bytes, whatever the column has; 0 where it is NULL. */
+int64_t ld_pg_int(const PGresult *r, int row, int column)
+{
+    const unsigned char *in = (const unsigned char *)PQgetvalue(r, row, column);
+    const int n = PQgetlength(r, row, column);
+    uint64_t value = n > 0 && (in[0] & 0x80) != 0 ? UINT64_MAX : 0;
+
+    for (int i = 0; i < n && i < 8; i++)
+        value = value << 8 | in[i];
+    return (int64_t)value;
+}
+
+bool ld_pg_is(const PGresult *r, ExecStatusType status)
+{
+    return r != NULL && PQresultStatus(r) == status;
+}
+
+const char *ld_pg_state(const PGresult *r)
+{
+    const char *state = r != NULL ? PQresultErrorField(r, PG_DIAG_SQLSTATE) : NULL;
+
+    return state != NULL ? state : "";
+}
+
+int ld_pg_say(struct ld_message *why, const char *before, const char *text)
+{
+    return ld_fail(why, "%s%.*s", before, (int)strcspn(text, "\n"), text);
+}
+
+/* --- waits ------------------------------------------------------------------------------------------------ */
+
+static void break_off(struct pg_conn *c)
+{
+    if (!c->is_broken)
+        (void)ld_pg_say(&c->why, "", PQerrorMessage(c->pg));
+    c->is_broken = true;
+}
+
+/* Until the socket has something to read, or to write where is_writing. */
+static bool wait_socket(struct pg_conn *c, bool is_writing, int64_t deadline)
+{
+    struct pollfd fd = {.fd = PQsocket(c->pg), .events = (short)(POLLIN | (is_writing ? POLLOUT : 0))};
+    const int64_t left = deadline - ld_monotonic_us();
+    const int n = left > 0 ? poll(&fd, 1, (int)(left / 1000 + 1)) : 0;
+
+    if (n == 0) {
+        (void)ld_fail(&c->why, "PostgreSQL has not answered in time");
+        c->is_broken = true;
+    }
+    return n != 0;
+}
+
+/* Until a result is there. */
+static bool wait_result(struct pg_conn *c, int64_t deadline)
+{
+    while (!c->is_broken) {
+        const int unsent = PQflush(c->pg);
+        if (unsent >= 0 && unsent == 0 && PQisBusy(c->pg) == 0)
+            return true;
+        if (unsent < 0 && PQisBusy(c->pg) == 0)
+            return true; /* what the server said last is there to be read */
+        if (!wait_socket(c, unsent > 0, deadline))
+            return false;
+        if (PQconsumeInput(c->pg) == 0)
+            return PQisBusy(c->pg) == 0;
+    }
+    return false;
+}
+
+void ld_pg_look(struct pg_conn *c)
+{
+    struct pollfd fd = {.fd = PQsocket(c->pg), .events = POLLIN};
+
+    while (!c->is_broken && poll(&fd, 1, 0) > 0)
+        if (PQconsumeInput(c->pg) == 0 || PQstatus(c->pg) != CONNECTION_OK)
+            break_off(c);
+}
+
+/* --- statements ------------------------------------------------------------------------------------------- */
+
+static void name_of(enum pg_statement s, char name[8])
+{
+    (void)snprintf(name, 8, "s%d", (int)s);
+}
+
+void ld_pg_send(struct pg_conn *c, enum pg_statement s, const struct pg_args *args)
+{
+    static const int binary[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    char name[8];
+
+    if (c->is_broken)
+        return;
+    name_of(s, name);
+    if (PQsendQueryPrepared(c->pg, name, args != NULL ? args->n : 0, args != NULL ? args->value : NULL,
+                            args != NULL ? args->bytes : NULL, binary, 1) == 0)
+        break_off(c);
+}
+
+void ld_pg_sync(struct pg_conn *c)
+{
+    if (!c->is_broken && PQpipelineSync(c->pg) == 0)
+        break_off(c);
+}
+
+/* A result that libpq made itself, of a connection that is gone, is none. */
+PGresult *ld_pg_next(struct pg_conn *c, int64_t deadline)
+{
+    PGresult *r = NULL;
+
+    if (!wait_result(c, deadline))
+        return NULL;
+    r = PQgetResult(c->pg);
+    if (r == NULL || (ld_pg_is(r, PGRES_FATAL_ERROR) && ld_pg_state(r)[0] == '\0')) {
+        break_off(c);
+        PQclear(r);
+        return NULL;
+    }
+    if (PQstatus(c->pg) == CONNECTION_OK && !ld_pg_is(r, PGRES_PIPELINE_SYNC) && wait_result(c, deadline))
+        PQclear(PQgetResult(c->pg)); /* the NULL behind it */
+    return r;
+}
+
+void ld_pg_skip(struct pg_conn *c, int64_t deadline)
+{
+    while (!c->is_broken) {
+        PGresult *r = ld_pg_next(c, deadline);
+        const bool is_end = ld_pg_is(r, PGRES_PIPELINE_SYNC);
+        PQclear(r);
+        if (is_end)
+            return;
+    }
+}
+
+bool ld_pg_end(struct pg_conn *c, int64_t deadline)
+{
+    PGresult *r = ld_pg_next(c, deadline);
+    const bool is_end = ld_pg_is(r, PGRES_PIPELINE_SYNC);
+
+    PQclear(r);
+    if (!is_end)
+        break_off(c);
+    return is_end;
+}
+
+PGresult *ld_pg_ask(struct pg_conn *c, enum pg_statement s, const struct pg_args *args, int64_t deadline)
+{
+    PGresult *r = NULL;
+
+    ld_pg_send(c, s, args);
+    ld_pg_sync(c);
+    r = ld_pg_next(c, deadline);
+    if (r != NULL)
+        (void)ld_pg_end(c, deadline);
+    return r;
+}
+
+void ld_pg_rollback(struct pg_conn *c, int64_t deadline)
+{
+    if (!c->is_broken && PQtransactionStatus(c->pg) != PQTRANS_IDLE)
+        PQclear(ld_pg_ask(c, PG_ROLLBACK, NULL, deadline));
+    if (!c->is_broken && PQtransactionStatus(c->pg) != PQTRANS_IDLE)
+        break_off(c);
+}
+
+/* --- connecting ------------------------------------------------------------------------------------------- */
+
+/* A notice of less weight is none of ours; a warning may say that a commit is not where it should be. */
+static void on_notice(void *arg, const PGresult *r)
+{
+    struct pg_conn *c = arg;
+    const char *severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+
+    if (severity == NULL || strcmp(severity, "WARNING") != 0)
+        return;
+    c->is_warned = true;
+    (void)ld_pg_say(&c->why, "PostgreSQL warns: ", text != NULL ? text : "");
+}
+
+/* What a URL says itself counts, but for the coding of texts. */
+static PGconn *dial(const struct ld_pg_config *config)
+{
+    const char *const keys[] = {"target_session_attrs",
+                                "connect_timeout",
+                                "fallback_application_name",
+                                "dbname",
+                                "client_encoding",
+                                "application_name",
+                                NULL};
+    char name[128];
+    (void)snprintf(name, sizeof name, "laplaced %s", config->node);
+    const char *const values[] = {"read-write", "2", name, config->url, "UTF8", name, NULL};
+
+    return PQconnectdbParams(keys, values, 1);
+}
+
+/* A server that is gone leaves its row after two seconds. Nothing but a lock is waited for so long as a call may wait;
+ * a wait for a standby is none of PostgreSQL's time-outs. */
+static bool set_up(struct pg_conn *c, const struct ld_pg_config *config, int64_t deadline)
+{
+    static const char sql[] = "SELECT set_config('synchronous_commit', 'on', false),"
+                              " set_config('idle_in_transaction_session_timeout', '2000', false),"
+                              " set_config('statement_timeout', '0', false), set_config('lock_timeout', $1, false),"
+                              " set_config('default_transaction_isolation', 'read committed', false)";
+    char wait[16];
+    const char *const values[] = {wait};
+    PGresult *r = NULL;
+    bool is_set = false;
+
+    (void)snprintf(wait, sizeof wait, "%d", config->wait_ms);
+    if (PQsetnonblocking(c->pg, 1) != 0 || PQenterPipelineMode(c->pg) != 1 ||
+        PQsendQueryParams(c->pg, sql, 1, NULL, values, NULL, NULL, 0) != 1)
+        return false;
+    ld_pg_sync(c);
+    r = ld_pg_next(c, deadline);
+    is_set = ld_pg_is(r, PGRES_TUPLES_OK);
+    PQclear(r);
+    return ld_pg_end(c, deadline) && is_set;
+}
+
+/* One round trip. The first statement that is refused tells why: mostly a table that is not there. */
+static bool prepare(struct pg_conn *c, int64_t deadline, bool *is_bare)
+{
+    char name[8];
+
+    for (int s = 0; s < PG_N && !c->is_broken; s++) {
+        name_of((enum pg_statement)s, name);
+        if (PQsendPrepare(c->pg, name, sql_of[s], 0, NULL) == 0)
+            break_off(c);
+    }
+    ld_pg_sync(c);
+    for (int s = 0; s < PG_N; s++) {
+        PGresult *r = ld_pg_next(c, deadline);
+        if (!c->is_broken && !*is_bare && !ld_pg_is(r, PGRES_COMMAND_OK)) {
+            *is_bare = true;
+            (void)ld_pg_say(&c->why, "the database has not the tables of a shared log (laplacectl cluster init): ",
+                            PQresultErrorMessage(r));
+        }
+        PQclear(r);
+    }
+    return ld_pg_end(c, deadline) && !*is_bare;
+}
+
+struct pg_conn *ld_pg_connect(const struct ld_pg_config *config, int64_t deadline, bool *is_bare,
+                              struct ld_message *why)
+{
+    struct pg_conn *c = calloc(1, sizeof *c);
+
+    *is_bare = false;
+    if (c == NULL) {
+        (void)ld_fail(why, "out of memory");
+        return NULL;
+    }
+    c->pg = dial(config);
+    if (PQstatus(c->pg) != CONNECTION_OK) {
+        break_off(c);
+    } else {
+        (void)PQsetNoticeReceiver(c->pg, on_notice, c);
+        if (set_up(c, config, deadline) && prepare(c, deadline, is_bare))
+            return c;
+    }
+    *why = c->why;
+    ld_pg_close(c);
+    return NULL;
+}
+
+void ld_pg_close(struct pg_conn *c)
+{
+    if (c == NULL)
+        return;
+    PQfinish(c->pg);
+    free(c);
+}

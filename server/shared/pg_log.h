@@ -1,0 +1,34 @@
+/* A shared log that PostgreSQL keeps: the tables of schema/shared_0001.sql, made by `laplacectl cluster init`.
+ *
+ * A turn is a transaction that has the tenant's row locked. PostgreSQL gives the row to whoever has waited longest, and
+ * takes it away from a server that has said nothing for two seconds.
+ *
+ * A batch is acknowledged when its COMMIT has returned without a warning, under synchronous_commit = on, on a primary
+ * that has a synchronous standby: then it is on two disks. (A commit that was cancelled while it waited for the standby
+ * looks like a success with a warning.) is_trusted leaves the standby to whoever runs the database.
+ *
+ * Nothing is ever cancelled. A connection that does not answer in time is dropped; what it had begun is UNKNOWN, and is
+ * asked for by `settle`, which has the tenant's row locked meanwhile, so that nothing is under way any more. */
+#ifndef LD_PG_LOG_H
+#define LD_PG_LOG_H
+
+#include <stdbool.h>
+
+#include "base/message.h"
+#include "shared/shared_log.h"
+
+struct ld_pg_config {
+    const char *url;  /* postgresql://..., or words such as "host=/run/postgresql dbname=log" */
+    const char *node; /* this server's name: no other server's */
+    int wait_ms;      /* how long a call may wait */
+    bool is_trusted;  /* --log-sync=trusted: the primary's standbys and settings are not looked at */
+};
+
+/* 0, or -1 with why: the address cannot be read, or the database answers and is not fit to be used. One that does not
+ * answer is no failure: health tells it, and it is asked again and again. Ended by ops->close. */
+int ld_pg_log_open(struct ld_shared_log **out, const struct ld_pg_config *config, struct ld_message *why);
+
+/* Makes the tables, where there are none: *is_new tells. 0, or -1 with why. */
+int ld_pg_init(const char *url, bool *is_new, struct ld_message *why);
+
+#endif

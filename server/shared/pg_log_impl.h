@@ -1,0 +1,166 @@
+/* Connections to PostgreSQL, for pg_*.c alone: see pg_log.h.
+ *
+ * Every connection is in libpq's pipeline mode and does not block: statements are sent in a row, then their results are
+ * read in the same order. Each wait ends at a deadline. All statements are prepared, with binary values. */
+#ifndef LD_PG_LOG_IMPL_H
+#define LD_PG_LOG_IMPL_H
+
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared/pg_log.h"
+
+enum pg_statement {
+    PG_BEGIN,
+    PG_COMMIT,
+    PG_ROLLBACK,
+    PG_PING,
+    PG_STATE,  /* whether the primary may acknowledge */
+    PG_BEAT,   /* this server lives */
+    PG_LOCK,   /* the tenant's row, for a turn */
+    PG_TIP,    /* the same without a lock */
+    PG_PLACE,  /* the hash behind a line */
+    PG_PAGE,   /* batches behind a line */
+    PG_APPEND, /* a batch, and the tip */
+    PG_SYNC,   /* whether commits wait for standbys */
+    PG_BATCH,  /* who wrote the batch that ends at a line */
+    PG_FIND,
+    PG_MAKE,
+    PG_DROP,
+    PG_TIPS,
+    PG_PURGE, /* some batches of deleted tenants */
+    PG_N
+};
+
+/* The values of a statement, in order. Texts and bytes are borrowed. */
+struct pg_args {
+    int n;
+    const char *value[10];
+    int bytes[10];
+    unsigned char number[10][8];
+};
+void ld_pg_add_int(struct pg_args *a, int64_t value);
+void ld_pg_add_bytes(struct pg_args *a, const void *bytes, size_t n);
+void ld_pg_add_text(struct pg_args *a, const char *text);
+
+struct pg_conn {
+    PGconn *pg;
+    struct pg_conn *next;  /* in the pool */
+    bool is_broken;        /* to be closed */
+    bool is_warned;        /* a warning came since this was false */
+    struct ld_message why; /* the warning, or why it is broken */
+};
+
+/* --- one connection: pg_conn.c ---------------------------------------------------------------------------- */
+
+/* NULL with why; *is_bare: it answers, and has not the tables. `deadline` is of ld_monotonic_us, here and below. */
+struct pg_conn *ld_pg_connect(const struct ld_pg_config *config, int64_t deadline, bool *is_bare,
+                              struct ld_message *why);
+void ld_pg_close(struct pg_conn *c);
+
+/* Puts a statement behind those that were sent; ld_pg_sync ends the row of them. What fails makes the connection
+ * broken, and the results say so. */
+void ld_pg_send(struct pg_conn *c, enum pg_statement s, const struct pg_args *args);
+void ld_pg_sync(struct pg_conn *c);
+
+/* The result of the next statement, to be cleared; NULL: the connection is broken, or the deadline has passed (it is
+ * broken then as well). */
+PGresult *ld_pg_next(struct pg_conn *c, int64_t deadline);
+/* The end of the row; false: broken. */
+bool ld_pg_end(struct pg_conn *c, int64_t deadline);
+/* What is left of the row, and its end. */
+void ld_pg_skip(struct pg_conn *c, int64_t deadline);
+/* One statement and its end. */
+PGresult *ld_pg_ask(struct pg_conn *c, enum pg_statement s, const struct pg_args *args, int64_t deadline);
+/* Ends a transaction that nobody wants; the connection is broken where that does not work. */
+void ld_pg_rollback(struct pg_conn *c, int64_t deadline);
+/* Notes what the server has said unasked: that it has closed the connection. */
+void ld_pg_look(struct pg_conn *c);
+
+/* --- results: pg_conn.c ----------------------------------------------------------------------------------- */
+
+bool ld_pg_is(const PGresult *r, ExecStatusType status);
+/* SQLSTATE, "" where the server gave none. */
+const char *ld_pg_state(const PGresult *r);
+int64_t ld_pg_int(const PGresult *r, int row, int column);
+/* The first line of a text of libpq, into why behind `before`. Always -1. */
+int ld_pg_say(struct ld_message *why, const char *before, const char *text);
+
+/* --- the log's connections: pg_pool.c --------------------------------------------------------------------- */
+
+struct pg_log {
+    struct ld_shared_log base;
+    struct ld_pg_config config; /* its texts are the log's own */
+    pthread_mutex_t lock;       /* of what is below */
+    pthread_cond_t wake;        /* of the threads of pg_watch.c */
+    struct pg_conn *pool;
+    struct ld_shared_turn *turns;
+    struct ld_shared_health health;
+    bool is_unfit;  /* it answers, and may not acknowledge */
+    bool is_known;  /* health is more than a guess */
+    bool is_shaken; /* a connection broke: time to look */
+    bool is_ending;
+    pthread_t watch, keep;
+};
+
+enum pg_fit {
+    PG_FIT,
+    PG_AWAY,  /* it does not answer */
+    PG_UNFIT, /* it may not acknowledge, now */
+    PG_ALIEN, /* it has no tables of ours, or newer ones */
+};
+
+/* When a call that begins now has to be over. PostgreSQL's own limit for locks comes before it. */
+int64_t ld_pg_deadline(const struct pg_log *l);
+
+/* A connection that has nothing under way; NULL with why. A new one has proved first that a standby has all that it
+ * can see. Where the database is away, it is asked again until the deadline, or until it has been away for long. */
+struct pg_conn *ld_pg_get(struct pg_log *l, int64_t deadline, struct ld_message *why);
+/* Gives it back. A broken one is closed, with those that nobody uses. */
+void ld_pg_put(struct pg_log *l, struct pg_conn *c);
+/* Whether a commit that has returned was one of two disks: `r` is of PG_SYNC behind it. An operator who empties the
+ * list of standbys releases the commits that wait for them. */
+bool ld_pg_is_synced(const struct pg_log *l, const PGresult *r);
+/* A connection for the first time, and whether the log may be used. */
+enum pg_fit ld_pg_try(struct pg_log *l, struct pg_conn **out, int64_t deadline, struct ld_message *why);
+/* Looks at the primary, and writes that this server lives: one commit that a standby has to take. */
+enum pg_fit ld_pg_prove(struct pg_log *l, struct pg_conn *c, int64_t deadline, struct ld_message *why);
+/* What the last look has found. */
+void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct ld_message *why);
+void ld_pg_drain(struct pg_log *l);
+
+/* --- turns: pg_turn.c, pg_append.c
+ * ------------------------------------------------------------------------------------- */
+
+struct ld_shared_turn {
+    struct pg_log *log;
+    struct pg_conn *c;
+    uint64_t id;
+    struct ld_shared_place seen;
+    struct ld_shared_turn *next;
+    pthread_mutex_t busy; /* whoever uses the connection: the turn's thread, or the one that keeps it alive */
+    int64_t used_us;
+};
+
+enum ld_shared_rc ld_pg_take(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
+                             ld_shared_take_fn fn, void *arg, struct ld_shared_turn **turn, struct ld_message *why);
+enum ld_shared_rc ld_pg_append(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
+                               struct ld_message *why);
+void ld_pg_release(struct ld_shared_turn *turn);
+/* Frees a turn that is over; the caller has its connection (busy). */
+void ld_pg_end_turn(struct ld_shared_turn *turn);
+enum ld_shared_rc ld_pg_settle(struct ld_shared_log *log, uint64_t id, const struct ld_shared_batch *batch,
+                               struct ld_message *why);
+enum ld_shared_rc ld_pg_read(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
+                             size_t max_bytes, ld_shared_take_fn fn, void *arg, struct ld_message *why);
+
+/* --- threads: pg_watch.c ---------------------------------------------------------------------------------- */
+
+/* One looks at the primary, one keeps turns alive that compute for long. 0 or -1. */
+int ld_pg_watch_start(struct pg_log *l);
+void ld_pg_watch_stop(struct pg_log *l);
+
+#endif

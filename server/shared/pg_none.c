@@ -1,0 +1,18 @@
+/* In place of the other pg_*.c where the program is built without PostgreSQL (make WITHOUT_PG=1). */
+#include "shared/pg_log.h"
+
+#define WITHOUT "this program was built without PostgreSQL (make WITHOUT_PG=1)"
+
+int ld_pg_log_open(struct ld_shared_log **out, const struct ld_pg_config *config, struct ld_message *why)
+{
+    (void)config;
+    *out = NULL;
+    return ld_fail(why, WITHOUT);
+}
+
+int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
+{
+    (void)url;
+    *is_new = false;
+    return ld_fail(why, WITHOUT);
+}

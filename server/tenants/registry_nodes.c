@@ -1,0 +1,529 @@
+/* The tenants of several servers that share a log (--log): which there are, and how far this server has read them.
+ *
+ * A thread asks the log where each tenant ends, every --log-poll milliseconds, and sooner while somebody waits:
+ *
+ *     a name that is new here    enters the table, closed: its log is folded at the first use
+ *     a name that is gone        leaves it with its files, once the log says that the tenant was deleted
+ *     another tenant's by now    likewise, and the next round takes the new one in
+ *     a log beyond ours          the tenant's writer is told to follow (ld_tenant_follow)
+ *
+ * Requests for a name that nobody here knows wait for a round that begins after they came: so a tenant that another
+ * server has just made is found, and a flood of names costs no more than a question a round.
+ *
+ * A log that answers and does not know a tenant that it had is one that was set back: nothing is removed then. What it
+ * says of a tenant that a creation here is about to show is too old; so a round that saw a creation removes nothing.
+ *
+ * Lag: how long ago the first line was seen that a tenant in memory has not folded yet. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "shared/shared_log.h"
+#include "tenants/registry_impl.h"
+
+#define HURRY_MS 5 /* between two rounds that somebody waits for */
+
+/* One tenant of the log. */
+struct tip {
+    char name[LD_NAME_MAX + 1];
+    uint64_t id, seq;
+};
+
+struct tips {
+    struct tip *tip; /* ascending by name */
+    size_t n, cap;
+    bool is_failed;
+};
+
+struct ld_nodes {
+    pthread_t thread;
+    bool is_running;
+    unsigned poll_ms;
+    bool (*after_round)(void *arg);
+    void *after_round_arg;
+    _Atomic uint64_t n_made; /* members that entered the table by a creation here */
+    bool must_make_first;    /* the thread's own */
+    pthread_mutex_t lock;    /* guards all below */
+    pthread_cond_t has_call;
+    bool is_halting, is_ending, is_hurried;
+    uint64_t round; /* the number of the one that began last */
+    struct ld_tenant_wait *first, *last;
+    size_t n_waiting;
+    struct ld_nodes_view view; /* down_us: since when, on the monotonic clock */
+};
+
+static const struct ld_shared_ops *ops_of(const struct ld_tenants *r)
+{
+    return r->world->shared->ops;
+}
+
+/* ---- what the log says ------------------------------------------------------------------------------- */
+
+static void add_tip(void *arg, const char *name, const struct ld_shared_tenant *t)
+{
+    struct tips *tips = arg;
+
+    if (tips->is_failed || t->tip.seq == 0 || !ld_tenant_name_is_valid(name)) /* 0: its creation was cut off */
+        return;
+    tips->is_failed = kb_grow((void **)&tips->tip, &tips->cap, tips->n + 1, 64, sizeof *tips->tip) != 0;
+    if (tips->is_failed)
+        return;
+    struct tip *tip = &tips->tip[tips->n++];
+    *tip = (struct tip){.id = t->id, .seq = t->tip.seq};
+    snprintf(tip->name, sizeof tip->name, "%s", name);
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(((const struct tip *)a)->name, ((const struct tip *)b)->name);
+}
+
+static const struct tip *find_tip(const struct tips *tips, const char *name)
+{
+    struct tip key = {.id = 0};
+
+    snprintf(key.name, sizeof key.name, "%s", name);
+    return tips->n > 0 ? bsearch(&key, tips->tip, tips->n, sizeof key, compare) : NULL;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------- */
+
+/* A creation or removal under way is not waited for: the next round comes soon. */
+static void take_in(struct ld_tenants *r, const struct tips *tips)
+{
+    for (size_t i = 0; i < tips->n; i++) {
+        if (ld_tenants_has(r, tips->tip[i].name) || pthread_mutex_trylock(&r->change_lock) != 0)
+            continue;
+        ld_member_take_in(r, tips->tip[i].name);
+        pthread_mutex_unlock(&r->change_lock);
+    }
+}
+
+/* The first member behind `name` that the log has no more, or that is another tenant by now; those that are seen for
+ * the first time get their number. False: there is none. */
+static bool find_gone(struct ld_tenants *r, const struct tips *tips, char name[LD_NAME_MAX + 1], uint64_t *id)
+{
+    bool is_found = false;
+
+    pthread_rwlock_rdlock(&r->lock);
+    for (size_t i = 0; i < r->n && !is_found; i++) {
+        struct ld_member *member = r->item[i];
+        if (strcmp(member->name, name) <= 0)
+            continue;
+        const struct tip *tip = find_tip(tips, member->name);
+        if (member->shared_id == 0)
+            member->shared_id = tip != NULL ? tip->id : 0;
+        is_found = member->shared_id != 0 && (tip == NULL || tip->id != member->shared_id);
+        if (is_found) {
+            snprintf(name, LD_NAME_MAX + 1, "%s", member->name);
+            *id = member->shared_id;
+        }
+    }
+    pthread_rwlock_unlock(&r->lock);
+    return is_found;
+}
+
+static enum ld_shared_rc ignore(void *arg, const struct ld_shared_batch *batch)
+{
+    (void)arg;
+    (void)batch;
+    return LD_SHARED_OK;
+}
+
+/* It was deleted; a log that has lost it says something else. */
+static bool is_deleted(struct ld_tenants *r, uint64_t id)
+{
+    const struct ld_shared_place after = {.seq = 1};
+    struct ld_message why;
+
+    return ops_of(r)->read(r->world->shared, id, &after, 1, ignore, NULL, &why) == LD_SHARED_NONE;
+}
+
+static void take_away(struct ld_tenants *r, const struct tips *tips, uint64_t n_made)
+{
+    char name[LD_NAME_MAX + 1] = "";
+    uint64_t id = 0;
+
+    while (find_gone(r, tips, name, &id)) {
+        if (!is_deleted(r, id) || pthread_mutex_trylock(&r->change_lock) != 0)
+            continue;
+        if (atomic_load(&r->nodes->n_made) == n_made && ld_member_forget(r, name))
+            ld_log(LD_LOG_INFO, "tenant %s: another server has deleted it", name);
+        pthread_mutex_unlock(&r->change_lock);
+    }
+}
+
+/* Who comes to a new folder finds the first tenant, unless the log has others. */
+static void make_first(struct ld_tenants *r, const struct tips *tips)
+{
+    struct ld_settings initial;
+    struct ld_problem p;
+
+    if (!r->nodes->must_make_first)
+        return;
+    ld_problem_init(&p);
+    if (tips->n == 0 && ld_settings_of_first(&initial))
+        (void)ld_tenants_create(r, ld_tenants_first_name(r), &initial, &p);
+    r->nodes->must_make_first = p.status == 503;
+}
+
+/* ---- tips -------------------------------------------------------------------------------------------- */
+
+/* Some lock held, and the tenant is in memory. Since when it has been behind, 0: it is not. */
+static int64_t measure(struct ld_member *member, uint64_t tip, uint64_t seq, int64_t now)
+{
+    if (member->behind_seq != 0 && tip >= member->behind_seq)
+        member->behind_seq = 0;
+    if (member->behind_seq == 0 && tip < seq) {
+        member->behind_seq = seq;
+        member->behind_us = now;
+    }
+    return member->behind_seq != 0 ? member->behind_us : 0;
+}
+
+/* The tenant, held, if it is in memory and behind; else NULL. *since is made smaller. */
+static struct ld_tenant *find_behind(struct ld_tenants *r, const struct tip *tip, int64_t now, int64_t *since)
+{
+    struct ld_tenant *t = NULL;
+
+    pthread_rwlock_rdlock(&r->lock);
+    struct ld_member *member = ld_member_find(r, tip->name);
+    if (member != NULL && member->state == LD_TENANT_OPEN && member->shared_id == tip->id) {
+        const uint64_t seq = ld_tenant_tip(member->tenant);
+        const int64_t behind_us = measure(member, seq, tip->seq, now);
+        if (behind_us != 0 && behind_us < *since)
+            *since = behind_us;
+        if (seq < tip->seq)
+            t = ld_tenant_hold(member->tenant);
+    }
+    pthread_rwlock_unlock(&r->lock);
+    return t;
+}
+
+/* The longest lag. */
+static int64_t follow(struct ld_tenants *r, const struct tips *tips)
+{
+    const int64_t now = ld_monotonic_us();
+    int64_t since = now;
+
+    for (size_t i = 0; i < tips->n; i++) {
+        struct ld_tenant *t = find_behind(r, &tips->tip[i], now, &since);
+        if (t != NULL)
+            ld_tenant_follow(t);
+        ld_tenant_release(t);
+    }
+    return now - since;
+}
+
+/* ---- who waits --------------------------------------------------------------------------------------- */
+
+static void set_unknown(struct ld_problem *p, const char *name, const char *why)
+{
+    ld_problem_set(p, 503, "nobody here knows a tenant \"%.64s\", and the shared log cannot be asked: %.300s", name,
+                   why);
+}
+
+static void set_stopping(struct ld_problem *p)
+{
+    ld_problem_set(p, 503, "the server is stopping");
+}
+
+void ld_nodes_await(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait)
+{
+    struct ld_nodes *nodes = r->nodes;
+    struct ld_problem p;
+
+    ld_problem_init(&p);
+    pthread_mutex_lock(&nodes->lock);
+    if (nodes->is_halting) {
+        set_stopping(&p);
+    } else if (r->world->max_opening > 0 && nodes->n_waiting >= r->world->max_opening) {
+        ld_problem_set(&p, 503, "too many requests wait for tenants that nobody here knows");
+        ld_problem_limit(&p, "opening", (double)r->world->max_opening);
+    } else {
+        wait->next = NULL;
+        wait->name = name;
+        wait->round = nodes->round + 1;
+        if (nodes->first == NULL)
+            nodes->first = wait;
+        else
+            nodes->last->next = wait;
+        nodes->last = wait;
+        nodes->n_waiting++;
+        nodes->is_hurried = true;
+        pthread_cond_signal(&nodes->has_call);
+    }
+    pthread_mutex_unlock(&nodes->lock);
+    if (p.status != 0)
+        wait->done(wait, NULL, &p);
+}
+
+/* Those who waited for the round, or for one before it. */
+static struct ld_tenant_wait *take_waiting(struct ld_nodes *nodes, uint64_t round)
+{
+    pthread_mutex_lock(&nodes->lock);
+    struct ld_tenant_wait *first = nodes->first, *last = NULL;
+    for (struct ld_tenant_wait *p = first; p != NULL && p->round <= round; p = p->next) {
+        last = p;
+        nodes->n_waiting--;
+    }
+    if (last == NULL) {
+        first = NULL;
+    } else {
+        nodes->first = last->next;
+        last->next = NULL;
+    }
+    pthread_mutex_unlock(&nodes->lock);
+    return first;
+}
+
+/* why NULL: the round is over, and what is not known now is not there. */
+static void end_waiting(struct ld_tenants *r, struct ld_tenant_wait *first, const char *why)
+{
+    while (first != NULL) {
+        struct ld_tenant_wait *wait = first;
+        struct ld_problem p;
+
+        first = wait->next; /* done may free it */
+        if (ld_tenants_await_known(r, wait->name, wait))
+            continue;
+        ld_problem_init(&p);
+        if (why != NULL)
+            set_unknown(&p, wait->name, why);
+        else
+            ld_problem_no_tenant(&p, wait->name);
+        wait->done(wait, NULL, &p);
+    }
+}
+
+/* ---- rounds ------------------------------------------------------------------------------------------ */
+
+/* What readiness and metrics are told. A log that answers and may not acknowledge counts as down. */
+static void note(struct ld_tenants *r, bool is_answering, int64_t lag_us, const struct ld_message *why)
+{
+    struct ld_shared_metrics *m = &r->world->metrics->shared;
+    struct ld_nodes *nodes = r->nodes;
+    struct ld_shared_health health = {.is_up = true};
+
+    ops_of(r)->health(r->world->shared, &health);
+    const bool is_up = is_answering && health.is_up;
+    pthread_mutex_lock(&nodes->lock);
+    const bool was_up = nodes->view.down_us == 0;
+    nodes->view.n_standbys = health.n_standbys;
+    if (is_answering)
+        nodes->view.lag_us = lag_us;
+    if (was_up && !is_up)
+        nodes->view.down_us = ld_monotonic_us();
+    if (is_up)
+        nodes->view.down_us = 0;
+    else
+        nodes->view.why = is_answering ? health.why : *why;
+    pthread_mutex_unlock(&nodes->lock);
+    ld_count(&m->polls, 1);
+    ld_count(&m->poll_failures, !is_answering);
+    if (was_up != is_up)
+        ld_log(is_up ? LD_LOG_INFO : LD_LOG_ERROR, is_up ? "the shared log answers again" : "the shared log: %s",
+               is_answering ? health.why.text : why->text);
+}
+
+bool ld_tenants_poll(struct ld_tenants *r)
+{
+    struct ld_nodes *nodes = r->nodes;
+    struct ld_message why = {""};
+    struct tips tips = {.tip = NULL};
+    const uint64_t n_made = atomic_load(&nodes->n_made);
+    int64_t lag_us = 0;
+
+    pthread_mutex_lock(&nodes->lock);
+    const uint64_t round = ++nodes->round;
+    nodes->is_hurried = false;
+    pthread_mutex_unlock(&nodes->lock);
+    enum ld_shared_rc rc = ops_of(r)->tips(r->world->shared, add_tip, &tips, &why);
+    if (rc == LD_SHARED_OK && tips.is_failed)
+        rc = LD_SHARED_NOMEM;
+    const bool is_ok = rc == LD_SHARED_OK;
+    if (is_ok) {
+        if (tips.n > 0)
+            qsort(tips.tip, tips.n, sizeof *tips.tip, compare);
+        make_first(r, &tips);
+        take_away(r, &tips, n_made);
+        take_in(r, &tips);
+        lag_us = follow(r, &tips);
+    } else if (why.text[0] == '\0') {
+        ld_fail(&why, "%s", ld_shared_say(rc));
+    }
+    kb_free(tips.tip);
+    note(r, is_ok, lag_us, &why);
+    end_waiting(r, take_waiting(nodes, round), is_ok ? NULL : why.text);
+    return is_ok;
+}
+
+/* Lock held; for ms milliseconds, or until somebody calls after the first HURRY_MS. */
+static void rest(struct ld_nodes *nodes, unsigned ms)
+{
+    struct timespec end;
+
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_nsec += (long)(ms % 1000) * 1000000;
+    end.tv_sec += ms / 1000 + end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    while (!nodes->is_ending && !nodes->is_hurried && pthread_cond_timedwait(&nodes->has_call, &nodes->lock, &end) == 0)
+        ;
+}
+
+static void *watch(void *arg)
+{
+    const struct timespec hurry = {.tv_nsec = HURRY_MS * 1000000};
+    struct ld_tenants *r = arg;
+    struct ld_nodes *nodes = r->nodes;
+    bool is_over = false;
+
+    pthread_setname_np(pthread_self(), "follower");
+    while (!is_over) {
+        (void)ld_tenants_poll(r);
+        const bool is_awaited = nodes->after_round != NULL && nodes->after_round(nodes->after_round_arg);
+        nanosleep(&hurry, NULL);
+        pthread_mutex_lock(&nodes->lock);
+        if (!is_awaited)
+            rest(nodes, nodes->poll_ms > HURRY_MS ? nodes->poll_ms - HURRY_MS : 0);
+        is_over = nodes->is_ending;
+        pthread_mutex_unlock(&nodes->lock);
+    }
+    return NULL;
+}
+
+void ld_tenants_poll_soon(struct ld_tenants *r)
+{
+    pthread_mutex_lock(&r->nodes->lock);
+    r->nodes->is_hurried = true;
+    pthread_cond_signal(&r->nodes->has_call);
+    pthread_mutex_unlock(&r->nodes->lock);
+}
+
+void ld_tenants_nodes(struct ld_tenants *r, struct ld_nodes_view *out)
+{
+    const int64_t now = ld_monotonic_us();
+
+    pthread_mutex_lock(&r->nodes->lock);
+    *out = r->nodes->view;
+    pthread_mutex_unlock(&r->nodes->lock);
+    if (out->down_us != 0)
+        out->down_us = now - out->down_us + 1;
+}
+
+/* ---- creation and removal ---------------------------------------------------------------------------- */
+
+/* A tenant without a line is one whose creation was cut off, or is under way elsewhere: whose first line comes first
+ * has made it (LD_STORE_TAKEN). */
+int ld_nodes_make(struct ld_tenants *r, const char *name, struct ld_problem *p)
+{
+    struct ld_shared_tenant found = {.id = 0};
+    struct ld_message why = {""};
+    bool is_new = false;
+    const enum ld_shared_rc rc = ops_of(r)->find(r->world->shared, name, true, &found, &is_new, &why);
+
+    if (rc != LD_SHARED_OK) {
+        ld_problem_set(p, 503, "the tenant cannot be made in the shared log: %.300s",
+                       why.text[0] != '\0' ? why.text : ld_shared_say(rc));
+    } else if (found.tip.seq > 0) {
+        ld_member_take_in(r, name);
+        ld_problem_set(p, 409, "tenant '%s' exists", name);
+    }
+    return p->status == 0 ? 0 : -1;
+}
+
+void ld_nodes_made(struct ld_tenants *r)
+{
+    atomic_fetch_add(&r->nodes->n_made, 1);
+}
+
+int ld_nodes_drop(struct ld_tenants *r, const char *name, struct ld_problem *p)
+{
+    struct ld_shared_tenant found = {.id = 0};
+    struct ld_message why = {""};
+    bool is_new;
+    enum ld_shared_rc rc = ops_of(r)->find(r->world->shared, name, false, &found, &is_new, &why);
+
+    if (rc == LD_SHARED_OK)
+        rc = ops_of(r)->drop(r->world->shared, found.id, &why);
+    if (rc == LD_SHARED_NONE)
+        ld_problem_no_tenant(p, name);
+    else if (rc != LD_SHARED_OK)
+        ld_problem_set(p, 503, "the tenant cannot be deleted in the shared log: %.300s",
+                       why.text[0] != '\0' ? why.text : ld_shared_say(rc));
+    return p->status == 0 ? 0 : -1;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------- */
+
+int ld_nodes_new(struct ld_tenants *r)
+{
+    pthread_condattr_t attr;
+
+    r->nodes = calloc(1, sizeof *r->nodes);
+    if (r->nodes == NULL)
+        return -1;
+    r->nodes->view.n_standbys = -1;
+    pthread_mutex_init(&r->nodes->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->nodes->has_call, &attr);
+    pthread_condattr_destroy(&attr);
+    return 0;
+}
+
+int ld_tenants_watch(struct ld_tenants *r, unsigned poll_ms, bool (*after_round)(void *arg), void *arg,
+                     struct ld_message *why)
+{
+    struct ld_nodes *nodes = r->nodes;
+
+    nodes->poll_ms = poll_ms;
+    nodes->after_round = after_round;
+    nodes->after_round_arg = arg;
+    nodes->is_running = pthread_create(&nodes->thread, NULL, watch, r) == 0;
+    return nodes->is_running ? 0 : ld_fail(why, "cannot start a thread");
+}
+
+void ld_nodes_want_first(struct ld_tenants *r)
+{
+    r->nodes->must_make_first = true;
+}
+
+void ld_nodes_halt(struct ld_tenants *r)
+{
+    struct ld_tenant_wait *first;
+    struct ld_problem p;
+
+    ld_problem_init(&p);
+    set_stopping(&p);
+    pthread_mutex_lock(&r->nodes->lock);
+    r->nodes->is_halting = true;
+    first = r->nodes->first;
+    r->nodes->first = NULL;
+    r->nodes->n_waiting = 0;
+    pthread_mutex_unlock(&r->nodes->lock);
+    ld_tenant_waits_end(first, NULL, &p);
+}
+
+/* A question under way is waited for, --log-wait at most. */
+void ld_nodes_free(struct ld_tenants *r)
+{
+    struct ld_nodes *nodes = r->nodes;
+
+    if (nodes == NULL)
+        return;
+    pthread_mutex_lock(&nodes->lock);
+    nodes->is_ending = true;
+    pthread_cond_signal(&nodes->has_call);
+    pthread_mutex_unlock(&nodes->lock);
+    if (nodes->is_running)
+        pthread_join(nodes->thread, NULL);
+    pthread_cond_destroy(&nodes->has_call);
+    pthread_mutex_destroy(&nodes->lock);
+    free(nodes);
+    r->nodes = NULL;
+}

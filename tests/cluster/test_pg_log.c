@@ -1,0 +1,431 @@
+/* The shared log in PostgreSQL, against a primary with a synchronous standby (tests/cluster/pg.py): turns, what others
+ * have written, copies that do not fit, and tenants. What becomes of a commit under faults is in test_pg_faults.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pg_fixture.h"
+
+static struct ld_message why;
+
+/* --- turns ------------------------------------------------------------------------------------------------ */
+
+START_TEST(a_batch_that_was_acknowledged_is_what_the_next_turn_is_told_of)
+{
+    struct writer a, b;
+    pg_open(&a, "a", "turns");
+    pg_open(&b, "b", "turns");
+    ck_assert_int_eq(pg_write(&a, "one\ntwo\n", 2), LD_SHARED_OK);
+    ck_assert_int_eq(pg_write(&b, "three\n", 1), LD_SHARED_OK);
+    ck_assert_str_eq(b.told, "a:1-2:one\ntwo\n|");
+    ck_assert_int_eq(pg_write(&a, "four\n", 1), LD_SHARED_OK);
+    ck_assert_str_eq(a.told, "b:3-3:three\n|");
+    ck_assert_uint_eq(a.at.seq, 4);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
+START_TEST(bodies_come_back_byte_for_byte_and_so_do_the_numbers_of_their_batch)
+{
+    struct writer a, b;
+    pg_open(&a,
+            "n\xc3\xb6"
+            "de",
+            "bytes");
+    pg_open(&b, "b", "bytes");
+    char body[512];
+    for (int i = 0; i < 512; i++)
+        body[i] = (char)i;
+    struct ld_shared_batch sent = {
+        .n = 3, .at_ms = -5, .node = a.node, .nonce = UINT64_MAX - 6, .body = body, .n_body = 512};
+    ck_assert_int_eq(pg_append(&a, &sent), LD_SHARED_OK);
+    struct ld_shared_turn *turn = NULL;
+    ck_assert_int_eq(b.log->ops->take(b.log, b.id, &b.at, pg_tell, &b, &turn, &why), LD_SHARED_OK);
+    b.log->ops->release(turn);
+    ck_assert_uint_eq(b.last.n, 3);
+    ck_assert_int_eq(b.last.at_ms, -5);
+    ck_assert_uint_eq(b.last.nonce, UINT64_MAX - 6);
+    ck_assert_str_eq(b.last_node, "n\xc3\xb6"
+                                  "de");
+    ck_assert_uint_eq(b.last.n_body, 512);
+    ck_assert_mem_eq(b.last_body, body, 512);
+    ck_assert_mem_eq(b.at.hash, a.at.hash, LD_CHAIN_BYTES);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
+struct racer {
+    struct writer w;
+    int n_done;
+};
+
+static void *race(void *arg)
+{
+    struct racer *r = arg;
+    for (int i = 0; i < 100; i++) {
+        char line[64];
+        (void)snprintf(line, sizeof line, "%s %d\n", r->w.node, i);
+        if (pg_write(&r->w, line, 1) == LD_SHARED_OK)
+            r->n_done++;
+    }
+    return NULL;
+}
+
+/* No turn overlaps another: the log has each line once, in the order of its writer. */
+START_TEST(three_writers_by_turns_leave_each_line_once_and_one_chain)
+{
+    struct racer r[3];
+    pthread_t thread[3];
+    int next[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        char node[2] = {(char)('a' + i), '\0'};
+        r[i].n_done = 0;
+        pg_open(&r[i].w, node, "race");
+    }
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, race, &r[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        (void)pthread_join(thread[i], NULL);
+        ck_assert_int_eq(r[i].n_done, 100);
+    }
+    struct writer all;
+    pg_open(&all, "all", "race");
+    ck_assert_int_eq(pg_follow(&all), LD_SHARED_OK);
+    ck_assert_uint_eq(all.at.seq, 300);
+    for (const char *at = strchr(all.told, ':'); at != NULL; at = strchr(at + 1, ':')) {
+        char node = '\0';
+        int n = 0;
+        if (sscanf(at, ":%*d-%*d:%c %d\n|", &node, &n) != 2)
+            continue;
+        ck_assert_int_eq(n, next[node - 'a']++);
+    }
+    ck_assert_int_eq(next[0] + next[1] + next[2], 300);
+    for (int i = 0; i < 3; i++)
+        pg_close(&r[i].w);
+    pg_close(&all);
+}
+END_TEST
+
+START_TEST(a_turn_that_is_given_up_leaves_nothing)
+{
+    struct writer a, b;
+    struct ld_shared_turn *turn = NULL;
+    pg_open(&a, "a", "given up");
+    pg_open(&b, "b", "given up");
+    ck_assert_int_eq(a.log->ops->take(a.log, a.id, &a.at, pg_tell, &a, &turn, &why), LD_SHARED_OK);
+    a.log->ops->release(turn);
+    ck_assert_int_eq(pg_write(&b, "one\n", 1), LD_SHARED_OK);
+    ck_assert_uint_eq(b.at.seq, 1);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
+/* PostgreSQL takes the row from who is silent for two seconds, and a server that computes is not. */
+START_TEST(a_turn_that_computes_for_three_seconds_is_kept)
+{
+    struct writer a;
+    struct ld_shared_turn *turn = NULL;
+    pg_open(&a, "a", "long");
+    ck_assert_int_eq(a.log->ops->take(a.log, a.id, &a.at, pg_tell, &a, &turn, &why), LD_SHARED_OK);
+    ck_assert_int_eq(usleep(3000000), 0);
+    ck_assert_int_eq(pg_append_in(&a, turn, "one\n", 1), LD_SHARED_OK);
+    pg_close(&a);
+}
+END_TEST
+
+START_TEST(who_waits_too_long_for_a_turn_is_told_so_and_the_turn_goes_on)
+{
+    struct writer a, b;
+    struct ld_shared_turn *turn = NULL, *other = NULL;
+    pg_open(&a, "a", "queue");
+    pg_open_for(&b, "b", "queue", 300);
+    ck_assert_int_eq(a.log->ops->take(a.log, a.id, &a.at, pg_tell, &a, &turn, &why), LD_SHARED_OK);
+    ck_assert_int_eq(b.log->ops->take(b.log, b.id, &b.at, pg_tell, &b, &other, &why), LD_SHARED_DOWN);
+    ck_assert_ptr_null(other);
+    ck_assert_ptr_nonnull(strstr(why.text, "turn"));
+    ck_assert_int_eq(pg_append_in(&a, turn, "one\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(pg_write(&b, "two\n", 1), LD_SHARED_OK);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
+static enum ld_shared_rc refuse(void *arg, const struct ld_shared_batch *batch)
+{
+    (void)arg;
+    (void)batch;
+    return LD_SHARED_NOMEM;
+}
+
+START_TEST(what_the_told_one_answers_ends_the_take_and_frees_the_turn)
+{
+    struct writer a, b;
+    struct ld_shared_turn *turn = NULL;
+    pg_open(&a, "a", "refused");
+    pg_open(&b, "b", "refused");
+    ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(b.log->ops->take(b.log, b.id, &b.at, refuse, NULL, &turn, &why), LD_SHARED_NOMEM);
+    ck_assert_ptr_null(turn);
+    ck_assert_int_eq(pg_write(&a, "two\n", 1), LD_SHARED_OK);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
+/* More batches than a page has, by number and by bytes. */
+START_TEST(a_long_log_is_read_in_parts_and_taken_whole)
+{
+    struct writer a, b, c;
+    struct ld_shared_turn *turn = NULL;
+    char *body = malloc(3 << 20);
+    pg_open(&a, "a", "long log");
+    pg_open(&b, "b", "long log");
+    pg_open(&c, "c", "long log");
+    for (int i = 0; i < 300; i++)
+        ck_assert_int_eq(pg_write(&a, "x\n", 1), LD_SHARED_OK);
+    memset(body, 'y', 3 << 20);
+    for (int i = 0; i < 4; i++) {
+        const struct ld_shared_batch big = {.n = 1, .node = a.node, .nonce = 1, .body = body, .n_body = 3 << 20};
+        ck_assert_int_eq(pg_append(&a, &big), LD_SHARED_OK);
+    }
+    ck_assert_int_eq(b.log->ops->take(b.log, b.id, &b.at, pg_count, &b, &turn, &why), LD_SHARED_OK);
+    b.log->ops->release(turn);
+    ck_assert_int_eq(b.n_told, 304);
+    ck_assert_mem_eq(&b.at, &a.at, sizeof a.at);
+    ck_assert_int_eq(c.log->ops->read(c.log, c.id, &c.at, 20, pg_count, &c, &why), LD_SHARED_OK);
+    ck_assert_int_eq(c.n_told, 10);
+    ck_assert_int_eq(c.log->ops->read(c.log, c.id, &c.at, 0, pg_count, &c, &why), LD_SHARED_OK);
+    ck_assert_int_eq(c.n_told, 11);
+    while (c.at.seq < 304)
+        ck_assert_int_eq(c.log->ops->read(c.log, c.id, &c.at, 1 << 20, pg_count, &c, &why), LD_SHARED_OK);
+    ck_assert_mem_eq(&c.at, &a.at, sizeof a.at);
+    free(body);
+    pg_close(&a);
+    pg_close(&b);
+    pg_close(&c);
+}
+END_TEST
+
+/* --- copies that do not fit ------------------------------------------------------------------------------- */
+
+static void expect_forked(struct writer *w, const struct ld_shared_place *at, const char *said)
+{
+    struct ld_shared_turn *turn = NULL;
+    ck_assert_int_eq(w->log->ops->take(w->log, w->id, at, pg_count, w, &turn, &why), LD_SHARED_FORKED);
+    ck_assert_ptr_null(turn);
+    ck_assert_msg(strstr(why.text, said) != NULL, "%s", why.text);
+    ck_assert_int_eq(w->log->ops->read(w->log, w->id, at, 1 << 20, pg_count, w, &why), LD_SHARED_FORKED);
+}
+
+START_TEST(a_copy_with_other_lines_or_more_of_them_is_told_that_it_is_a_fork)
+{
+    struct writer a;
+    pg_open(&a, "a", "fork");
+    ck_assert_int_eq(pg_write(&a, "one\ntwo\n", 2), LD_SHARED_OK);
+    struct ld_shared_place other = a.at, ahead = a.at, inside = a.at;
+    other.hash[0] ^= 1;
+    ahead.seq = 3;
+    inside.seq = 1;
+    expect_forked(&a, &other, "other lines");
+    expect_forked(&a, &ahead, "ended already");
+    expect_forked(&a, &inside, "no batch");
+    ck_assert_int_eq(pg_write(&a, "three\n", 1), LD_SHARED_OK);
+    pg_close(&a);
+}
+END_TEST
+
+START_TEST(a_row_that_was_changed_or_lost_in_the_database_breaks_the_chain)
+{
+    struct writer a;
+    struct ld_shared_place first;
+    pg_open(&a, "a", "chain");
+    ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
+    first = a.at;
+    ck_assert_int_eq(pg_write(&a, "two\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(pg_write(&a, "three\n", 1), LD_SHARED_OK);
+    pg_kit("sql \"UPDATE laplaced.batch SET body = 'tvo!' WHERE seq = 2 AND tenant = "
+           "(SELECT id FROM laplaced.tenant WHERE name = 'chain')\"");
+    expect_forked(&a, &first, "chain");
+    pg_kit("sql \"DELETE FROM laplaced.batch WHERE seq = 2 AND tenant = "
+           "(SELECT id FROM laplaced.tenant WHERE name = 'chain')\"");
+    expect_forked(&a, &first, "gap");
+    pg_close(&a);
+}
+END_TEST
+
+START_TEST(an_end_of_the_log_that_was_lost_is_no_shorter_log_but_a_fork)
+{
+    struct writer a;
+    struct ld_shared_place first;
+    struct ld_shared_turn *turn = NULL;
+    pg_open(&a, "a", "end");
+    ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
+    first = a.at;
+    ck_assert_int_eq(pg_write(&a, "two\n", 1), LD_SHARED_OK);
+    pg_kit("sql \"DELETE FROM laplaced.batch WHERE seq = 2 AND tenant = "
+           "(SELECT id FROM laplaced.tenant WHERE name = 'end')\"");
+    ck_assert_int_eq(a.log->ops->take(a.log, a.id, &first, pg_count, &a, &turn, &why), LD_SHARED_FORKED);
+    expect_forked(&a, &a.at, "no batch");
+    pg_close(&a);
+}
+END_TEST
+
+/* --- tenants ---------------------------------------------------------------------------------------------- */
+
+START_TEST(a_name_is_made_once_and_found_by_all)
+{
+    struct writer a, b;
+    struct ld_shared_tenant t, u;
+    bool is_new = true;
+    pg_open(&a, "a", "made");
+    pg_open(&b, "b", "made");
+    ck_assert_uint_eq(a.id, b.id);
+    ck_assert_int_eq(a.log->ops->find(a.log, "nobody", false, &t, &is_new, &why), LD_SHARED_NONE);
+    ck_assert(!is_new);
+    ck_assert_int_eq(a.log->ops->find(a.log, "somebody", true, &t, &is_new, &why), LD_SHARED_OK);
+    ck_assert(is_new && t.tip.seq == 0);
+    ck_assert_int_eq(b.log->ops->find(b.log, "somebody", true, &u, &is_new, &why), LD_SHARED_OK);
+    ck_assert(!is_new && u.id == t.id);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
+START_TEST(a_tenant_that_is_dropped_is_gone_for_all_and_its_name_begins_anew)
+{
+    struct writer a, b;
+    struct ld_shared_turn *turn = NULL;
+    struct ld_shared_tenant t;
+    bool is_new = false;
+    pg_open(&a, "a", "dropped");
+    pg_open(&b, "b", "dropped");
+    ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->drop(a.log, a.id, &why), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->drop(a.log, a.id, &why), LD_SHARED_NONE);
+    ck_assert_int_eq(b.log->ops->take(b.log, b.id, &b.at, pg_tell, &b, &turn, &why), LD_SHARED_NONE);
+    ck_assert_int_eq(b.log->ops->read(b.log, b.id, &b.at, 100, pg_tell, &b, &why), LD_SHARED_NONE);
+    ck_assert_int_eq(b.log->ops->find(b.log, "dropped", true, &t, &is_new, &why), LD_SHARED_OK);
+    ck_assert(is_new && t.id != a.id && t.tip.seq == 0);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
+struct listing {
+    char text[4096];
+};
+
+static void list(void *arg, const char *name, const struct ld_shared_tenant *t)
+{
+    struct listing *l = arg;
+    const size_t n = strlen(l->text);
+    (void)snprintf(l->text + n, sizeof l->text - n, "%s=%llu ", name, (unsigned long long)t->tip.seq);
+}
+
+START_TEST(tips_name_the_living_in_order_with_the_end_of_their_logs)
+{
+    struct writer a, b, c;
+    struct listing l = {.text = ""};
+    pg_open(&a, "a", "tips-b");
+    pg_open(&b, "a", "tips-B");
+    pg_open(&c, "a", "tips-a");
+    ck_assert_int_eq(pg_write(&a, "one\ntwo\n", 2), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->drop(a.log, b.id, &why), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->tips(a.log, list, &l, &why), LD_SHARED_OK);
+    ck_assert_msg(strstr(l.text, "tips-a=0 tips-b=2 ") != NULL, "%s", l.text);
+    ck_assert_ptr_null(strstr(l.text, "tips-B"));
+    pg_close(&a);
+    pg_close(&b);
+    pg_close(&c);
+}
+END_TEST
+
+/* --- opening ---------------------------------------------------------------------------------------------- */
+
+START_TEST(health_counts_the_standbys_that_commits_wait_for)
+{
+    struct writer a, b;
+    struct ld_shared_health h;
+    pg_open(&a, "a", "health");
+    a.log->ops->health(a.log, &h);
+    ck_assert(h.is_up && h.n_standbys == 1);
+    pg_open_trusted(&b, "b", "health");
+    b.log->ops->health(b.log, &h);
+    ck_assert(h.is_up && h.n_standbys == -1);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
+START_TEST(an_address_that_is_none_and_a_database_without_tables_are_refused)
+{
+    struct ld_shared_log *log = NULL;
+    struct ld_pg_config config = {.url = "postgresql://[", .node = "a", .wait_ms = 1000};
+    char url[256];
+    ck_assert_int_eq(ld_pg_log_open(&log, &config, &why), -1);
+    ck_assert_msg(strstr(why.text, "cannot be read") != NULL, "%s", why.text);
+    (void)snprintf(url, sizeof url, "%.*s/postgres", (int)(strrchr(pg_url(), '/') - pg_url()), pg_url());
+    config.url = url;
+    ck_assert_int_eq(ld_pg_log_open(&log, &config, &why), -1);
+    ck_assert_msg(strstr(why.text, "laplacectl cluster init") != NULL, "%s", why.text);
+    ck_assert_ptr_null(log);
+}
+END_TEST
+
+START_TEST(tables_are_made_once)
+{
+    bool is_new = true;
+    ck_assert_msg(ld_pg_init(pg_url(), &is_new, &why) == 0, "%s", why.text);
+    ck_assert(!is_new);
+}
+END_TEST
+
+START_TEST(a_database_that_does_not_answer_is_down_and_no_failure)
+{
+    struct ld_shared_log *log = NULL;
+    struct ld_shared_health h;
+    struct ld_shared_tenant t;
+    const struct ld_pg_config config = {.url = "postgresql://127.0.0.1:9/log", .node = "a", .wait_ms = 300};
+    ck_assert_int_eq(ld_pg_log_open(&log, &config, &why), 0);
+    log->ops->health(log, &h);
+    ck_assert(!h.is_up && h.why.text[0] != '\0');
+    ck_assert_int_eq(log->ops->find(log, "x", true, &t, NULL, &why), LD_SHARED_DOWN);
+    log->ops->close(log);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("pg_log");
+    TCase *c = tcase_create("pg_log");
+    tcase_add_unchecked_fixture(c, pg_begin, pg_end);
+    tcase_set_timeout(c, 60);
+    tcase_add_test(c, a_batch_that_was_acknowledged_is_what_the_next_turn_is_told_of);
+    tcase_add_test(c, bodies_come_back_byte_for_byte_and_so_do_the_numbers_of_their_batch);
+    tcase_add_test(c, three_writers_by_turns_leave_each_line_once_and_one_chain);
+    tcase_add_test(c, a_turn_that_is_given_up_leaves_nothing);
+    tcase_add_test(c, a_turn_that_computes_for_three_seconds_is_kept);
+    tcase_add_test(c, who_waits_too_long_for_a_turn_is_told_so_and_the_turn_goes_on);
+    tcase_add_test(c, what_the_told_one_answers_ends_the_take_and_frees_the_turn);
+    tcase_add_test(c, a_long_log_is_read_in_parts_and_taken_whole);
+    tcase_add_test(c, a_copy_with_other_lines_or_more_of_them_is_told_that_it_is_a_fork);
+    tcase_add_test(c, a_row_that_was_changed_or_lost_in_the_database_breaks_the_chain);
+    tcase_add_test(c, an_end_of_the_log_that_was_lost_is_no_shorter_log_but_a_fork);
+    tcase_add_test(c, a_name_is_made_once_and_found_by_all);
+    tcase_add_test(c, a_tenant_that_is_dropped_is_gone_for_all_and_its_name_begins_anew);
+    tcase_add_test(c, tips_name_the_living_in_order_with_the_end_of_their_logs);
+    tcase_add_test(c, health_counts_the_standbys_that_commits_wait_for);
+    tcase_add_test(c, an_address_that_is_none_and_a_database_without_tables_are_refused);
+    tcase_add_test(c, tables_are_made_once);
+    tcase_add_test(c, a_database_that_does_not_answer_is_down_and_no_failure);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void)
+{
+    return kbt_run_suite(suite());
+}

@@ -1,0 +1,130 @@
+"""--log: what a server says that shares its log with others, as far as that shows without the log. It starts where nobody answers,
+says so, and refuses by name what servers that share a log cannot do. tests/cluster/ has the rest, with PostgreSQL."""
+import re
+import socket
+import subprocess
+import time
+
+import pytest
+
+import prometheus_text
+from contract import CONTRACT, ROOT
+from harness import BIN, Client
+from h00_auth import requests_of_every_operation
+
+NOBODY = "postgresql://laplaced@127.0.0.1:1/log"
+ALONE = {name for name, (_, _, op) in CONTRACT.operations.items() if "501" in op["responses"]}
+KEY = "an-operator-who-has-a-key-1"
+
+
+def is_built_without():
+    return "without" in subprocess.run([BIN, "--log", NOBODY, "--data", "/nonexistent/x"], capture_output=True, text=True).stderr
+
+
+pytestmark = pytest.mark.skipif(is_built_without(), reason="built without PostgreSQL's client")
+
+
+@pytest.fixture
+def lonely(boot):
+    """A server whose log nobody answers for."""
+    return boot("--log", NOBODY, "--node", "a", "--log-wait", "300", "--max-lag", "100")
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.02)
+
+
+def test_a_server_that_does_not_reach_its_log_lives_and_is_not_ready(lonely):
+    api = Client(lonely)
+    wait_for(lambda: api.call("GET", "/readyz", expect=(200, 503)).status == 503)
+    detail = api.call("GET", "/readyz", expect=503).json["detail"]
+    assert detail.startswith("the shared log: "), detail
+    assert api.call("GET", "/healthz").status == 200
+    assert "the shared log: " in lonely.log()
+
+
+def test_a_tenant_that_nobody_here_knows_may_be_another_servers(lonely):
+    """So as long as the log cannot be asked there is no saying that it is not there."""
+    api = Client(lonely)
+    answer = api.call("GET", "/tenants/shop", expect=503)
+    assert "the shared log cannot be asked" in answer.json["detail"] and "Retry-After" in answer.headers
+    assert "Laplaced-Seq" not in answer.headers
+    assert api.call("PUT", "/tenants/shop", {"algorithm": "ucb"}, expect=503).json["detail"].count("shared log") == 1
+    assert api.call("DELETE", "/tenants/shop", expect=503).json["detail"].startswith("the tenant cannot be deleted in the shared log")
+
+
+def test_what_several_servers_cannot_do_yet_is_refused_by_name(lonely):
+    api = Client(lonely)
+    assert len(ALONE) == 15
+    seen = set()
+    for name, method, path, body in requests_of_every_operation():
+        if name not in ALONE:
+            continue
+        answer = api.call(method, path, body, expect=501)
+        assert answer.json["detail"].endswith("this cannot be done yet where several servers share a log (--log)"), answer.json
+        seen.add(name)
+    assert seen == ALONE
+
+
+def test_whoever_may_not_do_it_alone_hears_no_more_of_it_here(boot, tmp_path):
+    (tmp_path / "keys").write_text(KEY + "\n")
+    server = boot("--log", NOBODY, "--admin-key-file", str(tmp_path / "keys"))
+    Client(server).call("DELETE", "/tenants/shop/users/u", expect=401)
+    Client(server, key=KEY).call("DELETE", "/tenants/shop/users/u", expect=501)
+
+
+def test_a_server_alone_knows_neither_header(api):
+    answer = api.call("GET", "/tenants/default", headers={"Laplaced-After": "12"})
+    assert "Laplaced-Seq" not in answer.headers
+    assert api.call("POST", "/select", {"user": "u", "candidates": ["a", "b"]}, headers={"Laplaced-After": "1"}, expect=400).json["type"] == \
+        "/problems/tenant-not-named"
+
+
+def test_the_metrics_of_the_log_are_those_of_the_document(lonely):
+    wait_for(lambda: "laplaced_log_polls_total" in Client(lonely).call("GET", "/metrics").text)
+    families = prometheus_text.parse(Client(lonely).call("GET", "/metrics").text)
+    documented = dict(re.findall(r"^\| `(laplaced_[a-z_]+)` \| (\w+) \|", (ROOT / "docs/CLUSTER.md").read_text(), re.M))
+    assert len(documented) >= 12
+    for name, kind in documented.items():
+        assert families[name].type == kind, name
+    alone = set(re.findall(r"^\| `([a-z_]+)` \| \w+ \|", (ROOT / "docs/METRICS.md").read_text(), re.M))
+    undocumented = {name for name in families if name.startswith("laplaced_log_")} - set(documented) - {"laplaced_log_lines_dropped_total"}
+    assert undocumented - alone == set()
+
+
+def test_without_a_log_there_are_no_metrics_of_it(api):
+    assert "laplaced_log_up" not in api.call("GET", "/metrics").text
+
+
+def run(*args, **env):
+    return subprocess.run([BIN, *args], capture_output=True, text=True, env=env, timeout=60)
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:secret@db/log", "postgresql://db/log?password=secret", "host=db password=secret"])
+def test_a_password_is_not_taken_from_an_option(url, tmp_path):
+    done = run("--log", url, "--data", str(tmp_path / "d"))
+    assert done.returncode == 2 and "PGPASSFILE" in done.stderr and "secret" not in done.stderr
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_node_has_a_name_that_can_stand_anywhere(tmp_path):
+    done = run("--log", NOBODY, "--node", "a b", "--data", str(tmp_path / "d"))
+    assert done.returncode == 2 and "--node: expected 1 to 64 letters" in done.stderr
+
+
+def test_the_node_is_the_host_where_nothing_else_is_said():
+    done = run("--check-config", "--log", NOBODY)
+    assert f"node = {socket.gethostname()[:64]}\n" in done.stdout
+    assert "\nnode = \n" in run("--check-config").stdout
+
+
+def test_the_whole_contract_of_what_is_refused_stands_in_the_document():
+    """docs/CLUSTER.md names each operation that answers 501."""
+    text = (ROOT / "docs/CLUSTER.md").read_text()
+    for template, item in CONTRACT.doc["paths"].items():
+        for method in ("get", "put", "post", "patch", "delete"):
+            if method in item and item[method]["operationId"] in ALONE:
+                assert f"`{method.upper()} {template}`" in text, (method, template)
