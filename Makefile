@@ -187,7 +187,7 @@ test-unit: c-tests ## unit and property tests in C
 	sh tests/run.sh $(OUT) c
 test-room: $(foreach t,$(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS),$(if $(findstring /$(ROOM)/,$(t)),$(t))) ## C tests of one room: make test-room ROOM=graph
 	sh tests/run.sh $(OUT) room $(ROOM)
-test-pg: $(CLUSTER_TESTS) ## the shared log against Debian's PostgreSQL, with a standby: every outcome of a commit
+test-pg: all $(CLUSTER_TESTS) ## the shared log against Debian's PostgreSQL, with a standby: every outcome of a commit
 	sh tests/run.sh $(OUT) cluster
 test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property

@@ -138,6 +138,10 @@ for part in $parts; do
     case $part in
     http) run_http ;;
     room) run_room "${3:-}" ;;
+    cluster)
+        run_c_part tests/cluster
+        seen='' run_pytest "$ROOT/tests/cluster/test_cluster_ctl.py"
+        ;;
     package) seen='' run_pytest "$ROOT/tests/packaging/a00_package.py" ;;
     image) seen='' run_pytest -s "$ROOT/tests/packaging/c00_image.py" ;;
     package-deep) seen='' run_pytest -s "$ROOT/tests/packaging/b00_chroot.py" "$ROOT/tests/packaging/b10_reproducible.py" ;;

@@ -1,7 +1,9 @@
 /* What an operator does to a shared log in PostgreSQL (laplacectl cluster): see pg_log.h. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/embed.h"
 #include "shared/pg_log_impl.h"
 
@@ -49,4 +51,107 @@ int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
     if (!*is_new && is_done && strcmp(found, "1") != 0)
         return ld_fail(why, "the tables of the shared log have version %s, this program knows 1", found);
     return is_done ? 0 : -1;
+}
+
+/* --- status ----------------------------------------------------------------------------------------------- */
+
+static void read_text(char *out, size_t bytes, const PGresult *r, int row, int column)
+{
+    (void)snprintf(out, bytes, "%s", PQgetvalue(r, row, column));
+}
+
+static void read_standby(void *out, const PGresult *r, int row)
+{
+    struct ld_pg_standby *s = out;
+
+    read_text(s->name, sizeof s->name, r, row, 0);
+    read_text(s->state, sizeof s->state, r, row, 1);
+    read_text(s->sync, sizeof s->sync, r, row, 2);
+    s->behind = ld_pg_int(r, row, 3);
+}
+
+static void read_node(void *out, const PGresult *r, int row)
+{
+    struct ld_pg_node *n = out;
+
+    read_text(n->name, sizeof n->name, r, row, 0);
+    read_text(n->version, sizeof n->version, r, row, 1);
+    n->silent_ms = ld_pg_int(r, row, 2);
+}
+
+static void read_tenant(void *out, const PGresult *r, int row)
+{
+    struct ld_pg_tenant *t = out;
+
+    read_text(t->name, sizeof t->name, r, row, 0);
+    ld_pg_read_tenant(&t->at, r, row, 1);
+}
+
+/* The rows of a statement, each of `bytes` bytes. NULL with why; free() ends them. */
+static void *list(struct pg_conn *c, enum pg_statement s, size_t bytes, void (*read)(void *, const PGresult *, int),
+                  size_t *n, int64_t deadline, struct ld_message *why)
+{
+    PGresult *r = ld_pg_ask(c, s, NULL, deadline);
+    char *rows = NULL;
+
+    if (ld_pg_is(r, PGRES_TUPLES_OK)) {
+        *n = (size_t)PQntuples(r);
+        rows = calloc(*n + 1, bytes);
+        for (size_t i = 0; rows != NULL && i < *n; i++)
+            read(rows + i * bytes, r, (int)i);
+    }
+    if (rows == NULL)
+        (void)ld_pg_say(why, "", r != NULL ? PQresultErrorMessage(r) : c->why.text);
+    PQclear(r);
+    return rows;
+}
+
+static bool look_at(struct ld_pg_view *v, struct pg_conn *c, bool is_trusted, int64_t deadline, struct ld_message *why)
+{
+    PGresult *r = ld_pg_ask(c, PG_STATE, NULL, deadline);
+    const bool is_there = ld_pg_is(r, PGRES_TUPLES_OK);
+
+    (void)snprintf(v->host, sizeof v->host, "%s", PQhost(c->pg));
+    (void)snprintf(v->port, sizeof v->port, "%s", PQport(c->pg));
+    v->version = PQserverVersion(c->pg);
+    v->health.since_ms = ld_now_ms();
+    if (is_there)
+        v->health.is_up = ld_pg_judge(is_trusted, r, &v->health.n_standbys, &v->health.why) == PG_FIT;
+    else
+        (void)ld_pg_say(why, "", r != NULL ? PQresultErrorMessage(r) : c->why.text);
+    PQclear(r);
+    return is_there &&
+           (v->standbys = list(c, PG_STANDBYS, sizeof *v->standbys, read_standby, &v->n_standbys, deadline, why)) &&
+           (v->nodes = list(c, PG_NODES, sizeof *v->nodes, read_node, &v->n_nodes, deadline, why)) &&
+           (v->tenants = list(c, PG_TIPS, sizeof *v->tenants, read_tenant, &v->n_tenants, deadline, why));
+}
+
+int ld_pg_look_at(struct ld_pg_view **out, const char *url, bool is_trusted, struct ld_message *why)
+{
+    const struct ld_pg_config config = {.url = url, .node = "laplacectl", .wait_ms = 5000, .is_trusted = is_trusted};
+    const int64_t deadline = ld_monotonic_us() + config.wait_ms * (int64_t)1000;
+    bool is_bare = false, is_done = false;
+    struct pg_conn *c = ld_pg_connect(&config, deadline, &is_bare, why);
+
+    *out = c != NULL ? calloc(1, sizeof **out) : NULL;
+    if (*out != NULL)
+        is_done = look_at(*out, c, is_trusted, deadline, why);
+    else if (c != NULL)
+        (void)ld_fail(why, "out of memory");
+    ld_pg_close(c);
+    if (is_done)
+        return 0;
+    ld_pg_view_free(*out);
+    *out = NULL;
+    return -1;
+}
+
+void ld_pg_view_free(struct ld_pg_view *v)
+{
+    if (v == NULL)
+        return;
+    free(v->standbys);
+    free(v->nodes);
+    free(v->tenants);
+    free(v);
 }

@@ -48,6 +48,10 @@ static const char *const sql_of[PG_N] = {
                 " ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING",
     [PG_DROP] = "UPDATE laplaced.tenant SET deleted_at = " NOW " WHERE id = $1::bigint AND deleted_at IS NULL",
     [PG_TIPS] = "SELECT name, id, last, hash FROM laplaced.tenant WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
+    [PG_STANDBYS] = "SELECT application_name, coalesce(state, ''), coalesce(sync_state, ''),"
+                    " coalesce((pg_current_wal_flush_lsn() - flush_lsn)::bigint, -1) FROM pg_stat_replication"
+                    " ORDER BY application_name",
+    [PG_NODES] = "SELECT name, version, " NOW " - seen_at FROM laplaced.node ORDER BY name",
     [PG_PURGE] = "DELETE FROM laplaced.batch AS b USING (SELECT tenant, seq FROM laplaced.batch WHERE tenant IN"
                  " (SELECT id FROM laplaced.tenant WHERE deleted_at IS NOT NULL) LIMIT 2000 FOR UPDATE SKIP LOCKED)"
                  " AS few WHERE b.tenant = few.tenant AND b.seq = few.seq",

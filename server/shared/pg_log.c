@@ -65,8 +65,7 @@ static enum ld_shared_rc ask_change(struct pg_log *l, enum pg_statement s, const
 
 /* --- tenants ---------------------------------------------------------------------------------------------- */
 
-/* id, last and hash, from a column on. */
-static void read_tenant(struct ld_shared_tenant *out, const PGresult *r, int row, int column)
+void ld_pg_read_tenant(struct ld_shared_tenant *out, const PGresult *r, int row, int column)
 {
     *out = (struct ld_shared_tenant){.id = (uint64_t)ld_pg_int(r, row, column),
                                      .tip.seq = (uint64_t)ld_pg_int(r, row, column + 1)};
@@ -83,7 +82,7 @@ static enum ld_shared_rc look_up(struct pg_log *l, const struct pg_args *name, s
     if (r != NULL && PQntuples(r) == 0)
         rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_NONE, why, "%s", ld_shared_say(LD_SHARED_NONE));
     if (rc == LD_SHARED_OK)
-        read_tenant(out, r, 0, 0);
+        ld_pg_read_tenant(out, r, 0, 0);
     PQclear(r);
     return rc;
 }
@@ -131,7 +130,7 @@ static enum ld_shared_rc tips(struct ld_shared_log *log,
         return LD_SHARED_DOWN;
     for (int row = 0; row < PQntuples(r); row++) {
         struct ld_shared_tenant t;
-        read_tenant(&t, r, row, 1);
+        ld_pg_read_tenant(&t, r, row, 1);
         fn(arg, PQgetvalue(r, row, 0), &t);
     }
     PQclear(r);

@@ -13,6 +13,8 @@
 #define LD_PG_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/message.h"
 #include "shared/shared_log.h"
@@ -30,5 +32,32 @@ int ld_pg_log_open(struct ld_shared_log **out, const struct ld_pg_config *config
 
 /* Makes the tables, where there are none: *is_new tells. 0, or -1 with why. */
 int ld_pg_init(const char *url, bool *is_new, struct ld_message *why);
+
+/* The shared log as an operator wants to see it. Texts are cut to their field. */
+struct ld_pg_standby {
+    char name[64], state[32], sync[32]; /* as pg_stat_replication has them; "" where the role may not see them */
+    int64_t behind;                     /* bytes that it has not on its disk yet; -1: not known */
+};
+struct ld_pg_node {
+    char name[64], version[32];
+    int64_t silent_ms; /* since it was seen */
+};
+struct ld_pg_tenant {
+    char name[64];
+    struct ld_shared_tenant at;
+};
+struct ld_pg_view {
+    char host[256], port[32];
+    int version; /* PostgreSQL's: 150020 is 15.20 */
+    struct ld_shared_health health;
+    struct ld_pg_standby *standbys;
+    struct ld_pg_node *nodes;
+    struct ld_pg_tenant *tenants;
+    size_t n_standbys, n_nodes, n_tenants;
+};
+
+/* Asks without writing anything. 0 with *out, or -1 with why. */
+int ld_pg_look_at(struct ld_pg_view **out, const char *url, bool is_trusted, struct ld_message *why);
+void ld_pg_view_free(struct ld_pg_view *v);
 
 #endif

@@ -31,6 +31,8 @@ enum pg_statement {
     PG_MAKE,
     PG_DROP,
     PG_TIPS,
+    PG_STANDBYS,
+    PG_NODES,
     PG_PURGE, /* some batches of deleted tenants */
     PG_N
 };
@@ -128,6 +130,8 @@ bool ld_pg_is_synced(const struct pg_log *l, const PGresult *r);
 enum pg_fit ld_pg_try(struct pg_log *l, struct pg_conn **out, int64_t deadline, struct ld_message *why);
 /* Looks at the primary, and writes that this server lives: one commit that a standby has to take. */
 enum pg_fit ld_pg_prove(struct pg_log *l, struct pg_conn *c, int64_t deadline, struct ld_message *why);
+/* What the columns of PG_STATE say. */
+enum pg_fit ld_pg_judge(bool is_trusted, const PGresult *r, int *n_standbys, struct ld_message *why);
 /* What the last look has found. */
 void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct ld_message *why);
 void ld_pg_drain(struct pg_log *l);
@@ -156,6 +160,9 @@ enum ld_shared_rc ld_pg_settle(struct ld_shared_log *log, uint64_t id, const str
                                struct ld_message *why);
 enum ld_shared_rc ld_pg_read(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
                              size_t max_bytes, ld_shared_take_fn fn, void *arg, struct ld_message *why);
+
+/* Columns id, last and hash, from `column` on: pg_log.c. */
+void ld_pg_read_tenant(struct ld_shared_tenant *out, const PGresult *r, int row, int column);
 
 /* --- threads: pg_watch.c ---------------------------------------------------------------------------------- */
 

@@ -16,3 +16,16 @@ int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
     *is_new = false;
     return ld_fail(why, WITHOUT);
 }
+
+int ld_pg_look_at(struct ld_pg_view **out, const char *url, bool is_trusted, struct ld_message *why)
+{
+    (void)url;
+    (void)is_trusted;
+    *out = NULL;
+    return ld_fail(why, WITHOUT);
+}
+
+void ld_pg_view_free(struct ld_pg_view *v)
+{
+    (void)v;
+}

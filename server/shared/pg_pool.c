@@ -46,22 +46,22 @@ void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct 
         ld_log(LD_LOG_WARN, "the shared log cannot be written: %s", why->text);
 }
 
-/* Columns of PG_STATE. `names` is read by everybody, the rows of standbys by roles that may read statistics. */
-static enum pg_fit judge(const struct pg_log *l, const PGresult *r, int *n_standbys, struct ld_message *why)
+/* `names` is read by everybody, the rows of standbys by roles that may read statistics. */
+enum pg_fit ld_pg_judge(bool is_trusted, const PGresult *r, int *n_standbys, struct ld_message *why)
 {
     const char *const commit = PQgetvalue(r, 0, 0), *const names = PQgetvalue(r, 0, 3);
     const int n = (int)ld_pg_int(r, 0, 4);
     const bool is_hidden = ld_pg_int(r, 0, 5) > 0;
     const int64_t version = ld_pg_int(r, 0, 6);
 
-    *n_standbys = is_hidden || l->config.is_trusted ? -1 : n;
+    *n_standbys = is_hidden || is_trusted ? -1 : n;
     if (version != SCHEMA_VERSION)
         return (enum pg_fit)ld_fail_as(PG_ALIEN, why,
                                        "the shared log's tables have version %lld, this program knows %d",
                                        (long long)version, SCHEMA_VERSION);
     if (strcmp(commit, "on") != 0)
         return (enum pg_fit)ld_fail_as(PG_UNFIT, why, "synchronous_commit is %s, not on", commit);
-    if (l->config.is_trusted)
+    if (is_trusted)
         return PG_FIT;
     if (strcmp(PQgetvalue(r, 0, 1), "on") != 0 || strcmp(PQgetvalue(r, 0, 2), "on") != 0)
         return (enum pg_fit)ld_fail_as(PG_UNFIT, why, "the primary has fsync or full_page_writes off");
@@ -99,7 +99,7 @@ enum pg_fit ld_pg_prove(struct pg_log *l, struct pg_conn *c, int64_t deadline, s
     int n_standbys = -1;
 
     if (ld_pg_is(r, PGRES_TUPLES_OK))
-        fit = judge(l, r, &n_standbys, why);
+        fit = ld_pg_judge(l->config.is_trusted, r, &n_standbys, why);
     else
         (void)ld_pg_say(why, "", r != NULL ? PQresultErrorMessage(r) : c->why.text);
     PQclear(r);

@@ -21,6 +21,8 @@ COMMANDS = re.findall(r"^  ([a-z]+) ", said("--help", expect=0).split("options o
     (["select", "u", "--top", "-1"], "--top: expected a whole number, 0 or more, not -1"),
     (["replay", "f", "--rate", "fast"], "--rate: expected a number, 0 or more, not fast"),
     (["--timeout", "soon", "stats"], "--timeout: expected a number, 0 or more, not soon"),
+    (["cluster", "status", "--log", "x=y", "--log-sync", "maybe"], "--log-sync: expected required or trusted, not maybe"),
+    (["cluster", "status"], "cluster wants --log URL"),
     (["evaluate", "f", "--clip=inf"], "--clip: expected a number, 0 or more, not inf"),
     (["select", "u", *["--exclude", "a"] * 64, "--exclude", "b"], "--exclude: expected at most 64 of them, not b")])
 def test_a_value_is_refused_by_the_name_of_its_option(args, expected):

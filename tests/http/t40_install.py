@@ -53,7 +53,7 @@ def test_the_manual_has_every_option_of_the_server(pages):
 
 def test_the_manual_has_every_command_with_its_options(pages):
     text = read(pages / "laplacectl.1")
-    assert len(COMMANDS) == 23 and set(re.findall(r"^\.SS (\w+)$", text, re.M)) == set(COMMANDS)
+    assert len(COMMANDS) == 24 and set(re.findall(r"^\.SS (\w+)$", text, re.M)) == set(COMMANDS)
     in_sources = client_options()
     for name, path in COMMANDS.items():
         own = set(re.findall(r"^--([a-z-]+)", text.split(f".SS {name}\n", 1)[1].split(".SS ")[0].split(".SH ")[0], re.M))

@@ -18,6 +18,7 @@ extern const struct lc_command lc_cmd_experiment;                               
 extern const struct lc_command lc_cmd_verify;                                                 /* cmd_verify.c */
 extern const struct lc_command lc_cmd_repair;                                                 /* cmd_repair.c */
 extern const struct lc_command lc_cmd_snapshot, lc_cmd_restore, lc_cmd_export, lc_cmd_import; /* cmd_move.c */
+extern const struct lc_command lc_cmd_cluster;                                                /* cmd_cluster.c */
 extern const struct lc_command lc_cmd_replay;                                                 /* cmd_replay.c */
 extern const struct lc_command lc_cmd_demo;                                                   /* cmd_demo.c */
 extern const struct lc_command lc_cmd_evaluate;                                               /* cmd_evaluate.c */

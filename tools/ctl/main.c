@@ -23,7 +23,7 @@ static const struct lc_command *const commands[] = {
     &lc_cmd_tenant,  &lc_cmd_key,      &lc_cmd_graph,  &lc_cmd_arms,   &lc_cmd_select,   &lc_cmd_reward,
     &lc_cmd_observe, &lc_cmd_activate, &lc_cmd_events, &lc_cmd_model,  &lc_cmd_stats,    &lc_cmd_experiment,
     &lc_cmd_health,  &lc_cmd_ready,    &lc_cmd_verify, &lc_cmd_repair, &lc_cmd_snapshot, &lc_cmd_restore,
-    &lc_cmd_export,  &lc_cmd_import,   &lc_cmd_replay, &lc_cmd_demo,   &lc_cmd_evaluate,
+    &lc_cmd_export,  &lc_cmd_import,   &lc_cmd_replay, &lc_cmd_demo,   &lc_cmd_evaluate, &lc_cmd_cluster,
 };
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
