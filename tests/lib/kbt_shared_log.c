@@ -46,6 +46,16 @@ static struct kbt_shared_tenant *find_id(struct kbt_shared_log *l, uint64_t id)
     return NULL;
 }
 
+/* Of an id that find_id has not: deleted, or never here (a log that was set back). */
+static enum ld_shared_rc miss(const struct kbt_shared_log *l, uint64_t id, const struct ld_shared_place *after,
+                              struct ld_message *why)
+{
+    for (size_t i = 0; i < l->n_tenants; i++)
+        if (l->tenant[i].id == id)
+            return say(LD_SHARED_NONE, why, "no such tenant");
+    return say(after->seq > 0 ? LD_SHARED_FORKED : LD_SHARED_NONE, why, "this log has never had the tenant");
+}
+
 static struct ld_shared_place tip_of(const struct kbt_shared_tenant *t)
 {
     return t->n > 0 ? t->batch[t->n - 1].at : (struct ld_shared_place){.seq = 0};
@@ -169,7 +179,7 @@ static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const stru
     if (happens(l, l->odds.untaken, &l->n_untaken))
         return say(LD_SHARED_DOWN, why, "drawn to be down");
     if (t == NULL)
-        return say(LD_SHARED_NONE, why, "no such tenant");
+        return miss(l, id, after, why);
     if (t->is_taken)
         abort(); /* one thread: it would wait for ever */
     t->is_taken = true;
@@ -237,7 +247,7 @@ static enum ld_shared_rc read_on(struct ld_shared_log *log, uint64_t id, const s
 
     if (happens(l, l->odds.untaken, &l->n_untaken))
         return say(LD_SHARED_DOWN, why, "drawn to be down");
-    return t != NULL ? tell(t, after, max_bytes, fn, arg, why) : say(LD_SHARED_NONE, why, "no such tenant");
+    return t != NULL ? tell(t, after, max_bytes, fn, arg, why) : miss(l, id, after, why);
 }
 
 static enum ld_shared_rc tips(struct ld_shared_log *log,
@@ -246,7 +256,8 @@ static enum ld_shared_rc tips(struct ld_shared_log *log,
 {
     struct kbt_shared_log *l = log_of(log);
 
-    (void)why;
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
     for (size_t i = 0; i < l->n_tenants; i++) {
         const struct kbt_shared_tenant *t = &l->tenant[i];
         const struct ld_shared_tenant told = {.id = t->id, .tip = tip_of(t)};
