@@ -96,7 +96,7 @@ $(OUT)/server/shared/pg_%.o: CFLAGS_ALL += -isystem $(PG_INCLUDE)
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/shared_0001.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/shared_0001.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
@@ -156,8 +156,8 @@ c-tests: core-tests server-tests tool-tests paper-tests cluster-tests fuzz-tests
 SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
-WANTED := $(strip $(call wants,--build,setup run tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% check-cluster layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
+WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
+    $(call wants,--test,test test-% check-cluster run-cluster layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call wants,--package,deb test-package test-deb) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
     $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
@@ -168,12 +168,15 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run tour paper test test-proxies test-room test-pg test-unit test-property coverage peeking test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb test-package test-deb clean help
+.PHONY: setup run run-cluster tour paper test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb test-package test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
 	$(MAKE) all
 	sh tools/run.sh
+run-cluster: ## three servers, PostgreSQL with standbys and HAProxy on this machine: a town learns while a server and the primary are killed
+	$(MAKE) all
+	$(PYTHON) tools/run_cluster.py $(OUT) $(VISITS)
 tour: ## A/B split with holdout, recommendations over a graph, and evaluation of the log, each with a figure: make tour TOUR_DATA=DIR keeps the data
 	$(MAKE) all
 	TOUR_DATA="$(TOUR_DATA)" sh tools/tour.sh $(OUT)
@@ -187,8 +190,10 @@ test-unit: c-tests ## unit and property tests in C
 	sh tests/run.sh $(OUT) c
 test-room: $(foreach t,$(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS),$(if $(findstring /$(ROOM)/,$(t)),$(t))) ## C tests of one room: make test-room ROOM=graph
 	sh tests/run.sh $(OUT) room $(ROOM)
-test-pg: all $(CLUSTER_TESTS) ## the shared log against Debian's PostgreSQL, with a standby: every outcome of a commit
+test-pg: all $(CLUSTER_TESTS) ## the shared log against Debian's PostgreSQL, with a standby: every outcome of a commit, and laplacectl cluster
 	sh tests/run.sh $(OUT) cluster
+check-cluster: test-pg ## minutes: the same, then three servers on it: deaths of servers and of the primary, one service for whoever asks; CLUSTER_DEATHS=20
+	sh tests/run.sh $(OUT) nodes
 test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property
 JOBS ?= 1

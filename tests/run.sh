@@ -2,7 +2,7 @@
 # Runs the tests that were built and sums them up in one last line: "N passed, N failed". Exit status 1 when one
 # failed, when a program did not report, or when nothing ran.
 #
-#   sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http|cluster]
+#   sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http|cluster|nodes]      nodes: three servers on PostgreSQL
 #   sh tests/run.sh OUT package                          the Debian package that `make deb` has left; package-deep: in a chroot, built twice
 #   sh tests/run.sh OUT image                            the image that `make image` has left
 #   sh tests/run.sh OUT room graph|server/base|...      OUT: a build folder such as build/release
@@ -128,9 +128,9 @@ run_http() {
 case $PART in
 all) parts='unit property server tools paper fuzz http' ;;
 c) parts='unit property server tools paper fuzz' ;;
-unit | property | server | tools | paper | fuzz | http | cluster | room | package | package-deep | image) parts=$PART ;;
+unit | property | server | tools | paper | fuzz | http | cluster | nodes | room | package | package-deep | image) parts=$PART ;;
 *)
-    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http|cluster|package|package-deep|image], or OUT room NAME" >&2
+    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http|cluster|nodes|package|package-deep|image], or OUT room NAME" >&2
     exit 2
     ;;
 esac
@@ -143,6 +143,7 @@ for part in $parts; do
         seen='' run_pytest "$ROOT/tests/cluster/test_cluster_ctl.py"
         ;;
     package) seen='' run_pytest "$ROOT/tests/packaging/a00_package.py" ;;
+    nodes) seen='' run_pytest -s "$ROOT/tests/cluster/test_nodes.py" ;;
     image) seen='' run_pytest -s "$ROOT/tests/packaging/c00_image.py" ;;
     package-deep) seen='' run_pytest -s "$ROOT/tests/packaging/b00_chroot.py" "$ROOT/tests/packaging/b10_reproducible.py" ;;
     *) run_c_part "tests/$part" ;;

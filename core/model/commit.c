@@ -42,6 +42,11 @@ static bool is_numbered(const struct kb_event *ev)
     return ev->type == KB_EV_SUMMARY && ev->as.summary->part == KB_PART_BEGIN;
 }
 
+static uint64_t next_seq(const struct kb_commit *c)
+{
+    return (c->n > 0 ? c->event[c->n - 1].seq : c->seq) + 1;
+}
+
 /* Reserves ev behind the others; there is room. */
 static enum kb_err push(struct kb_commit *c, const struct kb_event *ev, int64_t at_ms, struct kb_errmsg *msg)
 {
@@ -49,7 +54,7 @@ static enum kb_err push(struct kb_commit *c, const struct kb_event *ev, int64_t 
 
     *next = *ev;
     if (!is_numbered(ev))
-        next->seq = (c->n > 0 ? next[-1].seq : c->seq) + 1;
+        next->seq = next_seq(c);
     next->at_ms = at_ms;
     const enum kb_err rc = kb_engine_reserve(c->engine, next, msg);
     if (rc != KB_OK)
@@ -79,6 +84,16 @@ enum kb_err kb_commit_add(struct kb_commit *c, const struct kb_event *ev, int64_
         c->is_lost = true;
     }
     return rc;
+}
+
+enum kb_err kb_commit_follow(struct kb_commit *c, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    if (!is_numbered(ev) && ev->seq != next_seq(c))
+        return kb_fail(KB_ECONFLICT, msg, "/seq", "event %llu is the next, and not %llu",
+                       (unsigned long long)next_seq(c), (unsigned long long)ev->seq);
+    if (kb_grow((void **)&c->event, &c->cap, c->n + 1, FIRST_CAP, sizeof *c->event) != KB_OK)
+        return KB_ENOMEM;
+    return push(c, ev, ev->at_ms, msg);
 }
 
 /* ---- run --------------------------------------------------------------------------------------------------- */

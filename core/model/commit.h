@@ -2,6 +2,7 @@
  * erasure, experiments and tests.
  *
  *     add      reserves an event as the next of the log, with the dictionary change that it brings along     may fail
+ *     follow   the same of an event that somebody else has put into the log, as it stands there              may fail
  *     run      grow      larger copies of the arrays that are too small                                      may fail
  *              append    the caller makes the batch durable                                                  may fail
  *              swap      the copies, where there are any                                       exclusive
@@ -60,6 +61,10 @@ bool kb_commit_takes(const struct kb_commit *c, const struct kb_event *ev);
  * event again. Where the change cannot be had the event cannot either, and the engine forgets batches as a whole:
  * is_lost. */
 enum kb_err kb_commit_add(struct kb_commit *c, const struct kb_event *ev, int64_t at_ms, struct kb_errmsg *msg);
+
+/* The same of an event as the log has it: its number, which must be the next, and its time are its own, and what
+ * follows from it stands in the log as well. KB_ECONFLICT: another number is the next. */
+enum kb_err kb_commit_follow(struct kb_commit *c, const struct kb_event *ev, struct kb_errmsg *msg);
 
 /* Commits the batch, which is empty afterwards. A failure of grow or append: nothing has changed. */
 enum kb_err kb_commit_run(struct kb_commit *c, const struct kb_commit_hooks *hooks);

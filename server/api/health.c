@@ -139,14 +139,17 @@ const char *ld_health_warns(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
     return buffer;
 }
 
-/* A log that is away for a moment is no reason to leave: another server would not reach it either. */
-static const char *find_lag(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
+/* A log that is away for a moment is no reason to leave: another server would not reach it either. Commits that fail
+ * because of it are none meanwhile. */
+static const char *find_lag(struct ld_server *s, char buffer[LD_HEALTH_BYTES], bool *is_away)
 {
     struct ld_nodes_view view;
 
+    *is_away = false;
     if (s->world.shared == NULL)
         return NULL;
     ld_tenants_nodes(s->tenants, &view);
+    *is_away = view.down_us > 0;
     if (view.down_us > s->health.max_lag_us)
         snprintf(buffer, LD_HEALTH_BYTES, "the shared log: %.100s", view.why.text);
     else if (view.lag_us > s->health.max_lag_us)
@@ -171,8 +174,9 @@ const char *ld_health_refuses(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
         return "a change has been waiting for its commit for too long";
     if (is_over(h, &h->asked_at))
         return "the server's work pool stands still";
-    const char *fault = find_lag(s, buffer);
-    if (fault == NULL)
+    bool is_away;
+    const char *fault = find_lag(s, buffer, &is_away);
+    if (fault == NULL && !is_away)
         fault = find_fault(s, buffer);
     if (fault != NULL)
         return fault;

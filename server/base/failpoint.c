@@ -17,9 +17,25 @@
 
 #include "base/log.h"
 
-static const char *const NAMES[] = {"before_append",  "after_append", "after_commit", "after_apply", "mid_snapshot",
-                                    "mid_migration",  "mid_graph",    "mid_pieces",   "mid_build",   "mid_erasure",
-                                    "mid_compaction", "mid_recovery", "in_tick",      "mid_key"};
+static const char *const NAMES[] = {"before_append",
+                                    "after_append",
+                                    "after_commit",
+                                    "after_apply",
+                                    "mid_snapshot",
+                                    "mid_migration",
+                                    "mid_graph",
+                                    "mid_pieces",
+                                    "mid_build",
+                                    "mid_erasure",
+                                    "mid_compaction",
+                                    "mid_recovery",
+                                    "in_tick",
+                                    "mid_key",
+                                    "before_take",
+                                    "after_take",
+                                    "mid_follow",
+                                    "before_shared_append",
+                                    "after_shared_commit"};
 
 /* What the environment asked for. Written once, before any reader. */
 static const char *armed;

@@ -2,6 +2,11 @@
  * it with SIGKILL at the count-th passage (default: the first). Nothing is flushed and no handler runs. With name@PATH
  * whoever comes by waits there as long as there is a file at PATH, as for a disk that does not answer.
  *
+ *   before_take     a turn in a shared log is asked for
+ *   after_take      it is had, and all that others wrote is applied
+ *   mid_follow      a batch of others is reserved, and not in the copy
+ *   before_shared_append   a batch is reserved, and nothing is in the shared log
+ *   after_shared_commit    it is in the shared log, and not in the copy
  *   before_append   a batch is reserved, nothing is in the file
  *   after_append    its rows are written in the transaction, which is not committed
  *   after_commit    the batch is durable, not applied, not answered

@@ -164,7 +164,7 @@ static int open_checked(struct sqlite3 **out, const char *path, const struct ld_
     struct ld_sql_watch watch;
     struct sqlite3 *db = NULL;
     int64_t before = 0;
-    int status = ld_sql_connect(&db, path, SQLITE_OPEN_READWRITE, ld_wal_vfs(), why);
+    int status = ld_sql_connect(&db, path, SQLITE_OPEN_READWRITE, care->is_copy ? NULL : ld_wal_vfs(), why);
     if (status != LD_STORE_OK)
         return status;
     ld_sql_watch_init(&watch, ld_db_weight(path), false, care->is_over, care->arg);

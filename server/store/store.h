@@ -22,6 +22,7 @@ int ld_store_open(struct ld_store **out, const char *path, bool is_thorough, str
 /* The same with more care. */
 struct ld_store_care {
     bool is_thorough;           /* quick_check, however large the file is */
+    bool is_copy;               /* of a shared log: it is going to be written without waiting for the disk */
     bool is_foreign;            /* made by somebody else: thorough, and whatever is read of it later is bounded, too */
     bool (*is_over)(void *arg); /* asked meanwhile: true ends it with LD_STORE_STOPPED; NULL: nothing does */
     void *arg;
@@ -51,6 +52,22 @@ struct ld_row {
 /* One transaction for all rows, whose seq goes on from the last without gaps. On failure nothing is recorded. Without
  * rows it is a probe: one page is written as it is, to learn whether the disk takes writes again. */
 int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, struct ld_message *why);
+
+/* The file as a copy of a log that several servers share (schema/0009_copies.sql). `hash` is the chain's behind line
+ * `seq`. tenant 0: the file is no copy. */
+#define LD_COPY_HASH_BYTES 16
+struct ld_copy_mark {
+    uint64_t tenant, seq;
+    unsigned char hash[LD_COPY_HASH_BYTES];
+};
+int ld_store_copy_mark(struct ld_store *s, struct ld_copy_mark *out);
+/* From here on it is one, and commits do not wait for the disk. */
+int ld_store_be_copy(struct ld_store *s, const struct ld_copy_mark *mark, struct ld_message *why);
+/* As ld_store_append, with where the copy then stands. */
+int ld_store_append_copy(struct ld_store *s, const struct ld_row *rows, size_t n, const struct ld_copy_mark *mark,
+                         struct ld_message *why);
+/* It is a log of its own from here on: taken out of the cluster by a copy of the file. */
+int ld_store_be_no_copy(struct ld_store *s, struct ld_message *why);
 
 /* A line that is too long for one commit is written before it: all but its beginning, in pieces, each in a transaction
  * of its own; they are part of no log until a row is appended that has their number, *line. One such line at a time,

@@ -43,6 +43,7 @@ struct ld_store {
     struct ld_sql_watch watch;
     struct sqlite3 *db;                                                        /* the writer's */
     struct sqlite3_stmt *begin, *commit, *insert, *insert_some, *insert_piece; /* insert_some: NULL until asked for */
+    struct sqlite3_stmt *put_mark;                                             /* likewise */
     uint64_t line, n_pieces;   /* the long line that is being written; 0: none */
     _Atomic int64_t wal_pages; /* in the WAL, not yet known to be in the file */
     int64_t page_bytes;
@@ -79,6 +80,8 @@ int ld_store_begin(struct ld_store *s, bool is_wiping, struct ld_message *why);
 int ld_store_end(struct ld_store *s, int rc, struct ld_message *why);
 /* Runs a statement that gives no rows, and clears what was bound. SQLite's code. */
 int ld_store_step(struct sqlite3_stmt *stmt);
+/* Rows of the log behind its last one; none: a probe. SQLite's code. */
+int ld_store_insert_all(struct ld_store *s, const struct ld_row *rows, size_t n);
 /* A line of the log into one of the two tables: parameters 1 to 9 are seq, at, type, decision, user, arm, reward, text,
  * answer. SQLite's code. */
 int ld_store_insert(struct sqlite3_stmt *insert, const struct ld_row *row);

@@ -31,7 +31,7 @@
 static const struct ld_migration migrations[] = {
     {1, ld_embed_0001_tenant_sql},  {2, ld_embed_0002_summary_sql},     {3, ld_embed_0003_pieces_sql},
     {4, ld_embed_0004_books_sql},   {5, ld_embed_0005_reward_ids_sql},  {6, ld_embed_0006_types_sql},
-    {7, ld_embed_0007_metrics_sql}, {8, ld_embed_0008_evaluations_sql},
+    {7, ld_embed_0007_metrics_sql}, {8, ld_embed_0008_evaluations_sql}, {9, ld_embed_0009_copies_sql},
 };
 
 /* The log has no gaps and one start. It begins with event 1, with the summary that log_start tells of, or (brought from
@@ -186,6 +186,7 @@ void ld_store_close(struct ld_store *s)
     (void)sqlite3_finalize(s->insert);
     (void)sqlite3_finalize(s->insert_some);
     (void)sqlite3_finalize(s->insert_piece);
+    (void)sqlite3_finalize(s->put_mark);
     (void)sqlite3_close(s->db);
     (void)pthread_mutex_destroy(&s->lock);
     free(s->path);
@@ -281,7 +282,7 @@ static int insert_some(struct ld_store *s, const struct ld_row *rows)
 }
 
 /* No rows: a probe, whether the disk takes writes again. */
-static int insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
+int ld_store_insert_all(struct ld_store *s, const struct ld_row *rows, size_t n)
 {
     int rc = n == 0 ? ld_sql_touch(s->db) : SQLITE_OK;
     for (size_t i = 1; i < n; i++)
@@ -299,7 +300,7 @@ int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, str
     int status = ld_store_begin(s, false, why);
     if (status != LD_STORE_OK)
         return status;
-    int rc = insert_all(s, rows, n);
+    int rc = ld_store_insert_all(s, rows, n);
     if (n > 0)
         ld_failpoint("after_append");
     return ld_store_end(s, rc, why);

@@ -95,10 +95,13 @@ static void drop_text(struct ld_graph_changing *g)
     g->n_written = 0;
 }
 
-/* A row that is too long for one commit is kept, to be written before it. */
+/* A row that is too long for one commit is kept, to be written before it. In a shared log it is a line like any other:
+ * the copy's commits wait for no disk. */
 static enum kb_err write_down(struct ld_graph_changing *g)
 {
     drop_text(g);
+    if (g->task.t->world->shared != NULL)
+        return KB_OK;
     g->text = ld_encode_graph_tail(&g->first->event, &g->n_text);
     if (g->text == NULL)
         return KB_ENOMEM;

@@ -106,6 +106,8 @@ static int restore_file(struct job *j)
         return fail_store(j, rc, why.text);
     kb_engine_fold_quietly_until(j->engine, last_reset);
     rc = ld_fold_store(&j->fold, j->store, 0, SIZE_MAX);
+    if (rc == LD_STORE_OK)
+        rc = ld_store_be_no_copy(j->store, &why); /* of whatever log it was one */
     if (j->fold.fault.status != 0)
         ld_fold_blame(&j->fold, 400, j->p);
     if (rc == LD_STORE_STOPPED && !is_stopped(j))

@@ -9,9 +9,11 @@
 
 #include "model/commit.h"
 #include "base/ids.h"
+#include "base/message.h"
 
 struct ld_doc;
 struct ld_op;
+struct ld_shared_place;
 struct ld_reward;
 struct ld_reward_result;
 struct ld_row;
@@ -57,14 +59,29 @@ struct ld_batch {
     size_t n_current;      /* its events in this batch */
 };
 
+/* commit.c. A commit of the open batch, for its hooks. */
+struct ld_flush {
+    struct ld_tenant *t;
+    int rc; /* LD_STORE_*; without memory there is nothing to append */
+    struct ld_message why;
+    int64_t appended_us;              /* when it was durable */
+    bool is_passing;                  /* the failure says nothing about what the log is kept on */
+    const struct ld_shared_place *to; /* of a batch of others: where a shared log stands behind it */
+};
+/* Runs it: what `append` has made durable is applied, and given to the books. False: nothing has changed. */
+bool ld_batch_run(struct ld_flush *f, enum kb_err (*append)(void *flush, const struct kb_event *event, size_t n));
+/* What readers are told of the state then; is_settled: with bounds that take it in. */
+void ld_batch_show(struct ld_flush *f, bool is_settled);
+
 /* commit.c. Stages ev (copied; what it points at must live until the op is answered) in the open batch, committing
- * before it when it must. KB_OK; KB_EBUSY: flush and ask again, the event depends on one that is not applied;
- * LD_LOST; or the engine's refusal. */
+ * before it when it must. KB_OK; KB_EBUSY: flush and ask again, the event depends on one that is not applied, or others
+ * have written meanwhile; LD_LOST; or the engine's refusal. */
 int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg);
-/* The same, flushing and asking again by itself: for events that need no second look at the state. */
-int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg);
-/* Commits, applies, answers. False when the append failed: the batch is undone, its ops have been answered 503. */
+/* Commits, applies, answers. False when the append failed: the batch is undone, its ops have been answered 503. With a
+ * shared log the turn in it goes on, and what others have written in between is applied. */
 bool ld_batch_flush(struct ld_tenant *t);
+/* The same at the end of a turn. */
+void ld_batch_end(struct ld_tenant *t);
 /* What the engine's own state calls for, in a batch of its own; the batch must be empty. */
 void ld_batch_commit_due(struct ld_tenant *t);
 /* The same for a reset that somebody asks for: 0 also when there is nothing to do, or LD_LOST, or the engine's refusal.
@@ -79,6 +96,15 @@ void ld_batch_drop(struct ld_tenant *t);
  * tenant, and for what was kept. Nothing is staged. */
 void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op);
 
+/* To who asks whether something was recorded, when nobody knows. */
+#define LD_UNSURE "it is not known whether it was recorded: ask again with the same id"
+
+/* An op is looked at again at most so often: each time others may have written in between. */
+#define LD_MOST_LOOKS 16
+
+/* commit.c. Room beside the events, for n of them. */
+enum kb_err ld_batch_grow(struct ld_batch *b, size_t n);
+
 /* commit_rows.c. Fills batch.row; KB_ENOMEM leaves no text behind. */
 enum kb_err ld_batch_build_rows(struct ld_tenant *t);
 void ld_batch_free_rows(struct ld_tenant *t);
@@ -91,7 +117,8 @@ int ld_op_expand(struct ld_tenant *t, struct ld_op *op);
 void ld_op_answer(struct ld_tenant *t, struct ld_op *op);
 /* The commit of the op's events from n_safe on has failed. */
 void ld_op_lose(struct ld_op *op);
-void ld_op_refuse_busy(struct ld_op *op, const char *why);             /* problem 503 with Retry-After */
+const char *ld_op_loss(const struct ld_op *op);            /* what it is told then, if nothing of it is safe */
+void ld_op_refuse_busy(struct ld_op *op, const char *why); /* problem 503 with Retry-After */
 void ld_op_refuse_closed(const struct ld_tenant *t, struct ld_op *op); /* 404 of a deleted tenant, else 503 */
 void ld_op_reply_text(struct ld_op *op, char *text, size_t n);
 

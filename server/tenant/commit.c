@@ -25,18 +25,10 @@
 
 /* ---- append -----------------------------------------------------------------------------------------*/
 
-/* One commit, for its hooks. */
-struct flush {
-    struct ld_tenant *t;
-    int rc; /* LD_STORE_*; without memory there is nothing to append */
-    struct ld_message why;
-    int64_t appended_us; /* when it was durable */
-};
-
 /* Makes the batch durable, or nothing is in the file. */
 static enum kb_err append_batch(void *arg, const struct kb_event *event, size_t n)
 {
-    struct flush *f = arg;
+    struct ld_flush *f = arg;
     struct ld_tenant *t = f->t;
     const int64_t start_us = ld_monotonic_us();
 
@@ -57,7 +49,7 @@ static enum kb_err append_batch(void *arg, const struct kb_event *event, size_t 
 /* Under the write lock. Of the dictionary, what is begun counts when it is finished. */
 static void applied(void *arg, size_t i, const struct kb_event *ev)
 {
-    const struct flush *f = arg;
+    const struct ld_flush *f = arg;
     struct ld_tenant *t = f->t;
     const struct ld_settings *settings = t->batch.beside[i].settings;
 
@@ -77,14 +69,14 @@ static void applied(void *arg, size_t i, const struct kb_event *ev)
 
 static void lock(void *arg, bool is_unseen)
 {
-    const struct flush *f = arg;
+    const struct ld_flush *f = arg;
 
     (is_unseen ? ld_tenant_write_lock_unseen : ld_tenant_write_lock)(f->t);
 }
 
 static void unlock(void *arg)
 {
-    const struct flush *f = arg;
+    const struct ld_flush *f = arg;
 
     ld_tenant_write_unlock(f->t);
 }
@@ -116,8 +108,9 @@ static void refresh_derived(struct ld_tenant *t, const struct kb_commit_hooks *h
 /* ---- batches --------------------------------------------------------------------------------------- */
 
 /* Logs the two edges only: a disk that refuses for an hour is two lines, not one for each request. A batch that is lost
- * for want of memory says nothing about the disk: the tenant does not fail, and the server stays ready. */
-static void count_commit(const struct flush *f, size_t n)
+ * for want of memory, or because another server was faster, says nothing about the disk: the tenant does not fail, and
+ * the server stays ready. */
+static void count_commit(const struct ld_flush *f, size_t n)
 {
     struct ld_tenant *t = f->t;
     struct ld_metrics *m = t->world->metrics;
@@ -130,11 +123,17 @@ static void count_commit(const struct flush *f, size_t n)
     } else {
         atomic_fetch_add_explicit(&m->commit_failures, 1, memory_order_relaxed);
     }
-    if (f->rc == LD_STORE_NOMEM)
+    if (f->rc == LD_STORE_NOMEM || f->is_passing)
         ld_log(LD_LOG_ERROR, "tenant %s: %zu events were not recorded: %s", t->name, n, f->why.text);
     else if (atomic_exchange(&t->is_failing, !is_ok) == is_ok)
         ld_log(is_ok ? LD_LOG_INFO : LD_LOG_ERROR, "tenant %s: commit %s %s", t->name,
                is_ok ? "works again" : "failed:", is_ok ? "" : f->why.text);
+}
+
+static void lose(const struct ld_tenant *t, struct ld_op *op)
+{
+    op->is_unsure |= t->shared.is_unsure;
+    ld_op_lose(op);
 }
 
 /* The batch of n events is over: all committed, or all lost. Returns the ops that it answers. */
@@ -149,7 +148,7 @@ static struct ld_op *conclude(struct ld_tenant *t, size_t n, bool is_ok)
         if (is_ok)
             b->current->n_safe = b->current->n_done;
         else
-            ld_op_lose(b->current);
+            lose(t, b->current);
     }
     b->n_current = b->n_decided = 0;
     kb_ids_close(&b->ids);
@@ -166,7 +165,7 @@ static void answer(struct ld_tenant *t, struct ld_op *op, bool is_ok)
         struct ld_op *next = op->next;
 
         if (!is_ok)
-            ld_op_lose(op);
+            lose(t, op);
         ld_op_answer(t, op);
         op = next;
     }
@@ -175,39 +174,78 @@ static void answer(struct ld_tenant *t, struct ld_op *op, bool is_ok)
     ld_queue_moved(t, false);
 }
 
-/* The heart of the promise: between ld_store_append and the answers nothing can fail, and before it nothing has
- * happened that kb_commit_run does not undo. An empty batch only answers ops that were waiting for it. */
-bool ld_batch_flush(struct ld_tenant *t)
+static struct kb_commit_hooks hooks_of(struct ld_flush *f)
 {
-    struct flush f = {.t = t, .rc = LD_STORE_NOMEM, .why = {"out of memory"}};
-    const struct kb_commit_hooks hooks = {
-        .append = append_batch, .lock = lock, .unlock = unlock, .applied = applied, .arg = &f};
-    const size_t n = t->batch.commit.n;
+    return (struct kb_commit_hooks){.lock = lock, .unlock = unlock, .applied = applied, .arg = f};
+}
+
+bool ld_batch_run(struct ld_flush *f, enum kb_err (*append)(void *flush, const struct kb_event *event, size_t n))
+{
+    struct kb_commit *c = &f->t->batch.commit;
+    struct kb_commit_hooks hooks = hooks_of(f);
+    const size_t n = c->n;
+
+    hooks.append = append;
+    if (kb_commit_run(c, &hooks) != KB_OK)
+        return false;
+    ld_failpoint("after_apply");
+    ld_books_take(&f->t->books, c->event, n);
+    return true;
+}
+
+void ld_batch_show(struct ld_flush *f, bool is_settled)
+{
+    const struct kb_commit_hooks hooks = hooks_of(f);
+    struct ld_tenant *t = f->t;
     struct kb_engine_counts counts;
+
+    if (is_settled)
+        refresh_derived(t, &hooks);
+    kb_engine_counts(t->engine, &counts);
+    t->n_pending = (size_t)counts.pending;
+    ld_tenant_measure(t, &counts);
+}
+
+/* The heart of the promise: between the append and the answers nothing can fail, and before it nothing has happened
+ * that kb_commit_run does not undo. An empty batch only answers ops that were waiting for it. */
+static bool flush(struct ld_tenant *t)
+{
+    struct ld_flush f = {.t = t, .rc = LD_STORE_NOMEM, .why = {"out of memory"}};
+    const size_t n = t->batch.commit.n;
 
     if (n == 0) {
         answer(t, conclude(t, 0, true), true);
         return true;
     }
-    const bool is_ok = kb_commit_run(&t->batch.commit, &hooks) == KB_OK;
-    if (is_ok)
-        ld_failpoint("after_apply");
+    const bool is_ok = ld_batch_run(&f, t->world->shared != NULL ? ld_shared_append : append_batch);
     count_commit(&f, n);
     t->has_failed |= !is_ok;
-    if (is_ok) {
-        ld_books_take(&t->books, t->batch.commit.event, n);
-        refresh_derived(t, &hooks);
+    ld_batch_show(&f, is_ok);
+    if (is_ok)
         t->tail_us += ld_monotonic_us() - f.appended_us;
-    }
-    kb_engine_counts(t->engine, &counts);
-    t->n_pending = (size_t)counts.pending;
-    ld_tenant_measure(t, &counts);
     struct ld_op *const ops = conclude(t, n, is_ok);
     if (is_ok)
         ld_tasks_at(t, LD_AT_COMMIT);
     answer(t, ops, is_ok);
+    t->shared.is_unsure = false;
     ld_tasks_at(t, LD_AT_BATCH_END);
     return is_ok;
+}
+
+bool ld_batch_flush(struct ld_tenant *t)
+{
+    const bool is_ok = flush(t);
+
+    if (t->world->shared != NULL)
+        ld_shared_go_on(t);
+    return is_ok;
+}
+
+void ld_batch_end(struct ld_tenant *t)
+{
+    flush(t);
+    if (t->world->shared != NULL)
+        ld_shared_end(t);
 }
 
 /* Not a failure of the disk: nobody else has events in this batch, so nobody is answered. */
@@ -257,10 +295,15 @@ static int push_entry(struct ld_tenant *t, const struct ld_entry *entry, struct 
     return LD_LOST;
 }
 
-/* Room beside the events: for one, and for what follows from it. */
+enum kb_err ld_batch_grow(struct ld_batch *b, size_t n)
+{
+    return kb_grow((void **)&b->beside, &b->cap, n, 64, sizeof *b->beside) == 0 ? KB_OK : KB_ENOMEM;
+}
+
+/* For one, and for what follows from it. */
 static enum kb_err grow_beside(struct ld_batch *b)
 {
-    return kb_grow((void **)&b->beside, &b->cap, b->commit.n + 2, 64, sizeof *b->beside) == 0 ? KB_OK : KB_ENOMEM;
+    return ld_batch_grow(b, b->commit.n + 2);
 }
 
 /* Before new events: a dictionary reset, or the end of one that was begun. It is not urgent: when it cannot be had now,
@@ -269,12 +312,29 @@ void ld_batch_commit_due(struct ld_tenant *t)
 {
     struct ld_entry next = {0};
 
+    if (t->world->shared != NULL && !ld_shared_begin(t))
+        return;
     if (t->has_failed || grow_beside(&t->batch) != KB_OK)
         return;
     if (kb_engine_due(t->engine, t->seq + 1, &next.ev) != KB_OK || next.ev.type == KB_EV_NONE)
         return;
     if (push_entry(t, &next, NULL) == KB_OK)
         ld_batch_flush(t);
+}
+
+/* What must come before the event is committed. Whether others have written in between. */
+static bool make_way(struct ld_tenant *t, const struct kb_event *ev)
+{
+    struct ld_batch *b = &t->batch;
+    const bool is_full = !kb_commit_takes(&b->commit, ev) || b->commit.n + 1 >= LD_BATCH_EVENTS;
+
+    if (!is_full && b->commit.n > 0)
+        return false;
+    const uint64_t n_followed = t->shared.n_followed;
+    if (is_full)
+        ld_batch_flush(t);
+    ld_batch_commit_due(t);
+    return n_followed != t->shared.n_followed;
 }
 
 /* Whether the tenant may take the memory that the event wants, computed before any of it is taken. Events that take
@@ -301,17 +361,16 @@ int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_
     struct ld_batch *b = &t->batch;
     int rc;
 
-    if (!kb_commit_takes(&b->commit, &entry->ev) || b->commit.n + 1 >= LD_BATCH_EVENTS)
-        ld_batch_flush(t);
-    if (grow_beside(b) != KB_OK)
-        return KB_ENOMEM;
-    if (b->commit.n == 0)
-        ld_batch_commit_due(t);
+    const bool is_moved = make_way(t, &entry->ev);
     if (t->has_failed) {
         if (b->current != NULL)
             ld_op_lose(b->current);
         return LD_LOST;
     }
+    if (is_moved)
+        return KB_EBUSY;
+    if (grow_beside(b) != KB_OK)
+        return KB_ENOMEM;
     if ((rc = check_quota(t, &entry->ev, msg)) != KB_OK || (rc = push_entry(t, entry, msg)) != KB_OK)
         return rc;
     b->n_current++; /* from here on a failure is the op's: see conclude */
@@ -349,17 +408,6 @@ int ld_batch_stage_rebuild(struct ld_tenant *t)
 int ld_batch_begin_erasure(struct ld_tenant *t)
 {
     return stage_planned(t, true);
-}
-
-/* For observations and expiries, whose meaning does not depend on what the batch before does to the state. */
-int ld_batch_stage_again(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg)
-{
-    const int rc = ld_batch_stage(t, entry, msg);
-
-    if (rc != KB_EBUSY)
-        return rc;
-    ld_batch_flush(t);
-    return ld_batch_stage(t, entry, msg);
 }
 
 /* Without memory for it the commit is now. */

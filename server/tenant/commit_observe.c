@@ -71,8 +71,20 @@ static bool needs_catalogue(const struct ld_tenant *t, const struct ld_op *op)
     return is_needed && t->settings.spec.arm_dim > 0;
 }
 
+/* Features of the catalogue stay where they are until the next arms event, which stands alone behind this op's batches.
+ * Another server's may come in between: then they are copied. NULL: no memory. */
+static const double *borrow(const struct ld_tenant *t, const struct ld_op *op, const double *features)
+{
+    const size_t n = t->settings.spec.arm_dim * sizeof *features;
+
+    if (t->world->shared == NULL || features == NULL)
+        return features;
+    double *copy = ld_doc_alloc(op->doc, n, 1);
+    return copy != NULL ? memcpy(copy, features, n) : NULL;
+}
+
 /* Fills in the features that the catalogue has now, so that a line of the log stands for itself when the catalogue
- * has moved on. They stay where they are until the next arms event, which stands alone behind this op's batches.
+ * has moved on.
  * False: some arm has none there; op->problem names them all. */
 static bool fill_features(const struct ld_tenant *t, struct ld_op *op)
 {
@@ -90,7 +102,7 @@ static bool fill_features(const struct ld_tenant *t, struct ld_op *op)
         const uint32_t ix = arm->features == NULL ? kb_ids_find(&known.ids, arm->arm) : KB_ID_NONE;
 
         if (ix != KB_ID_NONE)
-            arm->features = known.features[ix];
+            arm->features = borrow(t, op, known.features[ix]);
         if (arm->features != NULL)
             continue;
         point_at_item(op, i, "/arm", pointer, sizeof pointer);
@@ -198,9 +210,53 @@ static void refuse_observation(struct ld_tenant *t, struct ld_op *op, int rc, co
     ld_problem_from_core(ld_op_problem(op), rc, msg->text[0] != '\0' ? &at : NULL);
 }
 
-/* n_done counts the items staged, n_safe those that a commit has made durable (settle in commit.c moves it up). Never
- * KB_EBUSY to the caller: an observation depends on no other event, so flushing and staging again is enough. The loop
- * ends at the first item that is refused or lost; op->problem says which case it was. */
+/* Others have written since the item was looked up: it may be in the log by now, or its vectors of other dimensions.
+ * False: the op is refused, and was told. */
+static bool look_again(struct ld_tenant *t, struct ld_op *op, size_t i)
+{
+    const bool is_current = !ld_op_is_outdated(t, op);
+
+    if (is_current && op->events[i].as.observed.id != NULL)
+        (void)look_up(t, op, i);
+    if (op->problem->status == 0 || op->n_safe == 0)
+        return op->problem->status == 0;
+    const int status = op->problem->status;
+    const char *why = is_current ? "an observation of another user, arm or reward has this id"
+                                 : "the configuration has changed since the request came";
+    ld_op_forgive(op);
+    ld_problem_set(ld_op_problem(op), status, "the first %zu of %zu observations were recorded; the next is refused",
+                   op->n_safe, op->n);
+    char pointer[160];
+    point_at_item(op, i, is_current ? "/id" : "", pointer, sizeof pointer);
+    ld_problem_add(ld_op_problem(op), pointer, "%s", why);
+    return false;
+}
+
+/* An observation depends on no other event: where it is to be staged again, flushing is enough, but for what others may
+ * have written then. */
+static int stage_item(struct ld_tenant *t, struct ld_op *op, size_t i, struct kb_errmsg *msg)
+{
+    int rc = KB_EBUSY;
+
+    for (int n = 0; rc == KB_EBUSY && n < LD_MOST_LOOKS; n++) {
+        const struct ld_entry entry = {.ev = op->events[i]};
+
+        if (entry.ev.type == KB_EV_NONE)
+            return KB_OK;
+        rc = ld_batch_stage(t, &entry, msg);
+        if (rc != KB_EBUSY)
+            break;
+        ld_batch_flush(t);
+        if (t->world->shared != NULL && !look_again(t, op, i))
+            return LD_LOST;
+    }
+    if (rc == KB_OK)
+        ld_batch_remember(t, op->events[i].as.observed.id);
+    return rc;
+}
+
+/* n_done counts the items staged, n_safe those that a commit has made durable (conclude in commit.c moves it up). The
+ * loop ends at the first item that is refused or lost; op->problem says which case it was. */
 int ld_observe_expand(struct ld_tenant *t, struct ld_op *op)
 {
     int rc = KB_OK;
@@ -210,15 +266,10 @@ int ld_observe_expand(struct ld_tenant *t, struct ld_op *op)
     if (ld_op_is_outdated(t, op) || !find_known(t, op) || !fill_features(t, op))
         return 0;
     for (op->n_done = 0; op->n_done < op->n && rc == KB_OK; op->n_done += rc == KB_OK) {
-        const struct ld_entry entry = {.ev = op->events[op->n_done]};
         struct kb_errmsg msg = {.text = ""};
 
-        if (entry.ev.type == KB_EV_NONE)
-            continue;
-        rc = ld_batch_stage_again(t, &entry, &msg);
-        if (rc == KB_OK)
-            ld_batch_remember(t, entry.ev.as.observed.id);
-        else if (rc != KB_OK && rc != LD_LOST)
+        rc = stage_item(t, op, op->n_done, &msg);
+        if (rc != KB_OK && rc != LD_LOST)
             refuse_observation(t, op, rc, &msg);
     }
     return 0;
@@ -242,10 +293,10 @@ void ld_observe_answer(struct ld_tenant *t, struct ld_op *op)
 void ld_observe_lose(struct ld_op *op)
 {
     if (op->n_safe == 0) {
-        ld_op_refuse_busy(op, "the commit failed; nothing was recorded");
+        ld_op_refuse_busy(op, ld_op_loss(op));
         return;
     }
-    ld_problem_set(ld_op_problem(op), 503, "the commit failed; the first %zu of %zu observations were recorded",
-                   op->n_safe, op->n);
+    ld_problem_set(ld_op_problem(op), 503, "%s; the first %zu of %zu observations were recorded",
+                   op->is_unsure ? LD_UNSURE : "the commit failed", op->n_safe, op->n);
     ld_op_problem(op)->retry_after_s = 1;
 }

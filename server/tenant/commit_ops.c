@@ -229,11 +229,22 @@ static size_t copy_expired(struct ld_tenant *t, struct ld_doc *doc, const char *
     return n;
 }
 
+static int stage_expiry(struct ld_tenant *t, const char *id)
+{
+    const struct kb_spec *spec = &t->settings.spec;
+    struct ld_entry entry = {.ev = {.type = KB_EV_EXPIRED}};
+
+    entry.ev.as.expired.decision = id;
+    entry.ev.as.expired.has_reward =
+        spec->has_default_reward && kb_engine_decision_state(t->engine, id) == KB_DECISION_PENDING;
+    entry.ev.as.expired.reward = entry.ev.as.expired.has_reward ? spec->default_reward : 0;
+    return ld_batch_stage(t, &entry, NULL);
+}
+
 /* What is left over waits for another turn. The probe of the disk is a tenant's way back when no other traffic comes.
  * The default reward is learned for decisions that were shown; a deferred one that never was teaches nothing. */
 void ld_batch_expire(struct ld_tenant *t)
 {
-    const struct kb_spec *spec = &t->settings.spec;
     struct ld_batch *b = &t->batch;
     struct ld_problem problem;
     struct ld_doc *doc = NULL;
@@ -243,6 +254,8 @@ void ld_batch_expire(struct ld_tenant *t)
         t->has_failed = true;
         return;
     }
+    if (t->world->shared != NULL && (kb_engine_next_expiry(t->engine) > t->now_ms || !ld_shared_begin(t)))
+        return;
     ld_batch_flush(t);
     ld_problem_init(&problem);
     const char **ids =
@@ -251,13 +264,13 @@ void ld_batch_expire(struct ld_tenant *t)
         n = copy_expired(t, doc, ids);
     t->has_backlog = n == LD_EXPIRE_EVENTS;
     for (size_t i = 0; i < n; i++) {
-        struct ld_entry entry = {.ev = {.type = KB_EV_EXPIRED}};
+        int rc = stage_expiry(t, ids[i]);
 
-        entry.ev.as.expired.decision = ids[i];
-        entry.ev.as.expired.has_reward =
-            spec->has_default_reward && kb_engine_decision_state(t->engine, ids[i]) == KB_DECISION_PENDING;
-        entry.ev.as.expired.reward = entry.ev.as.expired.has_reward ? spec->default_reward : 0;
-        if (ld_batch_stage_again(t, &entry, NULL) != KB_OK)
+        for (int k = 1; rc == KB_EBUSY && k < LD_MOST_LOOKS; k++) {
+            ld_batch_flush(t);
+            rc = stage_expiry(t, ids[i]);
+        }
+        if (rc != KB_OK)
             break; /* the timer comes back */
     }
     if (b->n_current > 0)
@@ -326,5 +339,10 @@ void ld_op_lose(struct ld_op *op)
     }
     free(op->reply);
     op->reply = NULL;
-    ld_op_refuse_busy(op, "the commit failed; nothing was recorded");
+    ld_op_refuse_busy(op, ld_op_loss(op));
+}
+
+const char *ld_op_loss(const struct ld_op *op)
+{
+    return op->is_unsure ? LD_UNSURE : "the commit failed; nothing was recorded";
 }

@@ -169,15 +169,16 @@ static int judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *
     return one.user != NULL ? ld_reward_judge_user(t, op, &one, result) : ld_reward_judge(t, op, &one, result);
 }
 
-/* A reward that depends on an event of the batch is judged again when that is applied. After the flush nothing is
- * staged that it could depend on. One that finds no decision is counted: nobody else will tell of it. */
+/* A reward that depends on an event of the batch is judged again when that is applied, and when others have written
+ * meanwhile. After the flush nothing is staged that it could depend on. One that finds no decision is counted: nobody
+ * else will tell of it. */
 static void judge_item(struct ld_tenant *t, struct ld_op *op, size_t i)
 {
     const struct ld_reward *reward = &op->rewards[i];
     struct ld_reward_result *result = &op->results[i];
     int rc = judge(t, op, reward, result);
 
-    if (rc == KB_EBUSY) {
+    for (int n = 1; rc == KB_EBUSY && n < LD_MOST_LOOKS; n++) {
         ld_batch_flush(t);
         rc = judge(t, op, reward, result);
     }
@@ -208,7 +209,7 @@ void ld_rewards_lose(struct ld_op *op)
 {
     for (size_t i = op->n_safe; i < op->n_done; i++)
         if ((op->results[i].status == 200 && !op->results[i].is_repeated) || op->results[i].status == 410)
-            tell(&op->results[i], 503, "the commit failed");
+            tell(&op->results[i], 503, op->is_unsure ? LD_UNSURE : "the commit failed");
     op->n_safe = op->n_done;
 }
 
@@ -236,7 +237,7 @@ void ld_rewards_answer(struct ld_tenant *t, struct ld_op *op)
 
     (void)t;
     if (is_lost(op)) {
-        ld_op_refuse_busy(op, op->is_array ? "the commit failed; nothing was recorded" : first->detail);
+        ld_op_refuse_busy(op, op->is_array ? ld_op_loss(op) : first->detail);
         return;
     }
     if (!op->is_array && first->status != 200 && first->status != LD_DUPLICATE) {

@@ -44,15 +44,18 @@ static void finish(struct ld_tenant *t, struct ld_op *op)
 }
 
 /* A closed batch goes first: it may hold a new catalogue or new dimensions, which the op is checked against. KB_EBUSY
- * asks for a second look at a state in which all before it is applied; then it cannot come again. */
+ * asks for another look at a state in which all before it is applied; it comes again only where other servers write in
+ * between. With a shared log an op is looked at by whoever has the turn in it, at its tip. */
 static void run_op(struct ld_tenant *t, struct ld_op *op)
 {
     if (t->batch.commit.is_closed)
         ld_batch_flush(t);
+    if (t->world->shared != NULL && !ld_shared_takes(t, op))
+        return;
     t->batch.current = op;
     t->batch.n_current = 0;
     int rc = ld_op_expand(t, op);
-    if (rc == KB_EBUSY) {
+    for (int n = 1; rc == KB_EBUSY && n < LD_MOST_LOOKS; n++) {
         ld_batch_flush(t);
         rc = ld_op_expand(t, op);
     }
@@ -68,7 +71,7 @@ void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
     t->now_ms = t->world->now_ms();
     t->has_failed = false;
     run_op(t, op);
-    ld_batch_flush(t);
+    ld_batch_end(t);
 }
 
 /* Whether more ops have come for a batch that would be committed now, but that processors are short: then requests of
@@ -114,6 +117,8 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     t->now_ms = t->world->now_ms();
     t->has_failed = false;
     ld_queue_begin_turn(t);
+    if (t->world->shared != NULL)
+        ld_shared_read(t);
     ld_tasks_finish(t);
     if (atomic_exchange(&t->is_due, false) && !atomic_load(&t->is_doomed))
         ld_batch_expire(t);
@@ -121,10 +126,12 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     do
         n_left = run_line(t, n_left);
     while (n_left > 0 && has_company(t, &n_rests));
-    ld_batch_flush(t);
+    ld_batch_end(t);
     t->n_turned = LD_TURN_OPS - n_left;
     ld_queue_end_turn(t, t->n_turned);
     ld_tenant_upkeep(t);
+    if (t->world->shared != NULL)
+        ld_shared_end(t);
     ld_queue_moved(t, true);
     return ld_tenant_queue_depth(t) > 0 || atomic_load(&t->is_due) || ld_tasks_have_run(t);
 }

@@ -1,7 +1,180 @@
-/* A tenant whose log several servers write (shared_log.h). */
+/* A tenant whose log several servers write, by turns (shared_log.h): its writer's side.
+ *
+ *     take      before the first op or closed window of a writer's turn; what others have written comes with it
+ *     follow    their batches go into this server's copy and into the model, as they stand there (shared_follow.c)
+ *     expand    ops become events, as everywhere: the state is the log's tip, and nobody else can write
+ *     append    the batch goes into the shared log; where that took it, into the copy
+ *     apply     and answer
+ *
+ * So one rule holds: while the writer expands ops it has the turn, and its state is the tip of the log. An append ends
+ * the turn; where the writer goes on it takes it again at once, with an empty batch (ld_batch_flush), and whatever was
+ * looked up before is looked up again when others have written in between (KB_EBUSY of ld_batch_stage).
+ *
+ * An append whose outcome is unknown is asked for until it is known, as long as a call may take. Where it is in the log
+ * it was committed; where it is not and never will be it has failed; and else the model forgets it and its ops are told
+ * that nobody knows. If it is there after all, the next turn brings it like anybody's lines, and who asks again with
+ * the same id gets the first answer. The same where the copy refuses what the log has taken. No event is made twice of
+ * one op, and nothing is guessed.
+ *
+ * Reading goes on whatever becomes of the shared log. */
 #include "shared/shared_log.h"
 
+#include <assert.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/text.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
+#include "tenant/recover.h"
 #include "tenant/tenant_impl.h"
+
+#define READ_BYTES ((size_t)1 << 20)
+
+/* ---- the turn ------------------------------------------------------------------------------------------ */
+
+/* Logs edges only, as a commit that fails does (commit.c). */
+static void fail(struct ld_tenant *t, enum ld_shared_rc rc, const struct ld_message *why)
+{
+    struct ld_shared *s = &t->shared;
+    const char *text = s->why.text[0] != '\0' ? s->why.text : why->text;
+
+    t->has_failed = true;
+    s->rc = rc;
+    atomic_store(&s->is_followed, false);
+    if (rc == LD_SHARED_FORKED) {
+        ld_count(&t->world->metrics->shared.chain_breaks, 1);
+        if (!atomic_exchange(&s->is_forked, true))
+            ld_log(LD_LOG_ERROR, "tenant %s takes no changes: %s: %s", t->name, ld_shared_say(rc), text);
+        return;
+    }
+    if (rc == LD_SHARED_DOWN)
+        ld_count(&t->world->metrics->shared.outcomes[LD_LOG_DOWN], 1);
+    if (rc == LD_SHARED_NONE || rc == LD_SHARED_NOMEM)
+        ld_log(LD_LOG_WARN, "tenant %s: no turn in the shared log: %s: %s", t->name, ld_shared_say(rc), text);
+    else if (!atomic_exchange(&t->is_failing, true))
+        ld_log(LD_LOG_ERROR, "tenant %s: no turn in the shared log: %s", t->name, text);
+}
+
+/* What was followed is shown, whatever ended it. */
+static void show(struct ld_tenant *t, uint64_t n_before)
+{
+    struct ld_flush f = {.t = t};
+
+    if (t->shared.n_followed != n_before)
+        ld_batch_show(&f, true);
+}
+
+static void agree(struct ld_tenant *t)
+{
+    struct ld_shared *s = &t->shared;
+
+    atomic_store(&s->is_followed, true);
+    if (atomic_exchange(&s->is_forked, false))
+        ld_log(LD_LOG_INFO, "tenant %s: the shared log and this server's copy are one again", t->name);
+    if (t->now_ms < s->at_ms)
+        t->now_ms = s->at_ms; /* times of the log never go back, whoever's clock is behind */
+}
+
+bool ld_shared_begin(struct ld_tenant *t)
+{
+    struct ld_shared *s = &t->shared;
+    struct ld_shared_log *log = t->world->shared;
+    const struct ld_shared_place place = s->place;
+    const uint64_t n_before = s->n_followed;
+    const int64_t start_us = ld_monotonic_us();
+    struct ld_message why = {""};
+
+    if (s->turn != NULL || t->has_failed)
+        return !t->has_failed;
+    assert(t->batch.commit.n == 0);
+    ld_failpoint("before_take");
+    s->why.text[0] = '\0';
+    const enum ld_shared_rc rc = log->ops->take(log, s->id, &place, ld_shared_follow, t, &s->turn, &why);
+    show(t, n_before);
+    if (rc != LD_SHARED_OK) {
+        fail(t, rc, &why);
+        return false;
+    }
+    agree(t);
+    ld_histogram_add(&t->world->metrics->shared.take_time, ld_monotonic_us() - start_us);
+    ld_failpoint("after_take");
+    return true;
+}
+
+void ld_shared_go_on(struct ld_tenant *t)
+{
+    if (!t->shared.is_used)
+        return;
+    t->shared.is_used = false;
+    ld_shared_begin(t);
+}
+
+void ld_shared_end(struct ld_tenant *t)
+{
+    struct ld_shared *s = &t->shared;
+
+    s->is_used = false;
+    if (s->turn != NULL)
+        t->world->shared->ops->release(s->turn);
+    s->turn = NULL;
+}
+
+/* ---- ops ------------------------------------------------------------------------------------------------- */
+
+static const char *refusal(enum ld_shared_rc rc)
+{
+    return rc == LD_SHARED_FORKED  ? "the shared log has other lines than this server, which takes no changes until an "
+                                     "operator has looked; nothing was recorded"
+           : rc == LD_SHARED_NOMEM ? "out of memory; nothing was recorded"
+                                   : "the shared log cannot be reached; nothing was recorded";
+}
+
+/* Tasks of this server's own take no turn: what they read is its copy. */
+bool ld_shared_takes(struct ld_tenant *t, struct ld_op *op)
+{
+    if (op->type == LD_OP_TASK || atomic_load(&t->is_doomed) || ld_shared_begin(t))
+        return true;
+    if (t->shared.rc == LD_SHARED_NONE) {
+        ld_op_forgive(op);
+        ld_problem_set_as(ld_op_problem(op), LD_NO_TENANT, "the tenant has been deleted");
+    } else {
+        ld_op_refuse_busy(op, refusal(t->shared.rc));
+    }
+    ld_op_answer(t, op);
+    return false;
+}
+
+/* ---- reading on ------------------------------------------------------------------------------------------ */
+
+/* A piece at a time, until there is no more: the last answer may be old, so the next one says what there is. */
+void ld_shared_read(struct ld_tenant *t)
+{
+    struct ld_shared *s = &t->shared;
+    struct ld_shared_log *log = t->world->shared;
+    const uint64_t n_before = s->n_followed;
+    enum ld_shared_rc rc = LD_SHARED_OK;
+    struct ld_message why = {""};
+    uint64_t n;
+
+    if (!atomic_exchange(&s->is_asked, false) || t->read_only_from > 0 || atomic_load(&t->is_doomed))
+        return;
+    s->why.text[0] = '\0';
+    do {
+        const struct ld_shared_place place = s->place;
+
+        n = s->n_followed;
+        rc = log->ops->read(log, s->id, &place, READ_BYTES, ld_shared_follow, t, &why);
+    } while (rc == LD_SHARED_OK && s->n_followed != n && !ld_progress_is_over(t->world->progress));
+    show(t, n_before);
+    if (rc == LD_SHARED_OK)
+        agree(t);
+    else
+        fail(t, rc, &why);
+}
 
 void ld_tenant_follow(struct ld_tenant *t)
 {
@@ -17,4 +190,112 @@ void ld_tenant_shared(const struct ld_tenant *t, struct ld_tenant_shared *out)
                                      .seq = atomic_load(&t->tip),
                                      .is_forked = atomic_load(&t->shared.is_forked),
                                      .is_followed = atomic_load(&t->shared.is_followed)};
+}
+
+/* ---- append ---------------------------------------------------------------------------------------------- */
+
+int ld_shared_copy(struct ld_tenant *t, const struct ld_shared_place *to, size_t n, struct ld_message *why)
+{
+    struct ld_shared *s = &t->shared;
+    struct ld_copy_mark mark = {.tenant = s->id, .seq = to->seq};
+
+    _Static_assert(sizeof mark.hash == sizeof to->hash, "a copy keeps the whole hash");
+    memcpy(mark.hash, to->hash, sizeof mark.hash);
+    const int rc = ld_store_append_copy(t->store, t->batch.row, n, &mark, why);
+    if (rc != LD_STORE_OK)
+        return rc;
+    s->place = *to;
+    s->at_ms = t->batch.row[n - 1].at_ms;
+    return LD_STORE_OK;
+}
+
+/* The turn is over with it. UNKNOWN where nobody can tell in time. */
+static enum ld_shared_rc put(struct ld_tenant *t, const struct ld_shared_batch *batch, struct ld_message *why)
+{
+    struct ld_shared *s = &t->shared;
+    struct ld_shared_log *log = t->world->shared;
+    struct ld_shared_metrics *m = &t->world->metrics->shared;
+    const int64_t start_us = ld_monotonic_us();
+    enum ld_shared_rc rc;
+
+    ld_failpoint("before_shared_append");
+    rc = log->ops->append(s->turn, batch, why);
+    s->turn = NULL;
+    s->is_used = true;
+    ld_count(&m->outcomes[rc == LD_SHARED_OK        ? LD_LOG_OK
+                          : rc == LD_SHARED_BEHIND  ? LD_LOG_BEHIND
+                          : rc == LD_SHARED_UNKNOWN ? LD_LOG_UNKNOWN
+                                                    : LD_LOG_DOWN],
+             1);
+    if (rc == LD_SHARED_OK)
+        ld_histogram_add(&m->append_time, ld_monotonic_us() - start_us);
+    if (rc != LD_SHARED_UNKNOWN)
+        return rc;
+    rc = log->ops->settle(log, s->id, batch, why);
+    if (rc != LD_SHARED_OK && rc != LD_SHARED_BEHIND)
+        return LD_SHARED_UNKNOWN;
+    ld_count(&m->resolved[rc == LD_SHARED_OK], 1);
+    return rc;
+}
+
+/* The batch's lines as an export has them. -1: no memory. */
+static int write_body(const struct ld_batch *b, size_t n, struct ld_text *body)
+{
+    for (size_t i = 0; i < n; i++)
+        (void)ld_text_export(body, b->row[i].text, b->row[i].n_text, b->row[i].answer);
+    return body->is_failed ? -1 : 0;
+}
+
+static uint64_t draw_nonce(void)
+{
+    uint64_t nonce = 0;
+
+    while (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
+        continue;
+    return nonce;
+}
+
+/* What became of it, for commit.c. */
+static void conclude(struct ld_flush *f, enum ld_shared_rc rc, const struct ld_shared_batch *batch)
+{
+    struct ld_shared *s = &f->t->shared;
+
+    f->is_passing = rc == LD_SHARED_BEHIND;
+    s->is_unsure = rc == LD_SHARED_UNKNOWN;
+    s->rc = rc;
+    f->rc = rc == LD_SHARED_NOMEM ? LD_STORE_NOMEM : LD_STORE_IO;
+    if (rc != LD_SHARED_OK)
+        return;
+    ld_failpoint("after_shared_commit");
+    f->rc = ld_shared_copy(f->t, &batch->at, batch->n, &f->why);
+    f->appended_us = ld_monotonic_us();
+    s->is_unsure = f->rc != LD_STORE_OK;
+}
+
+enum kb_err ld_shared_append(void *flush, const struct kb_event *event, size_t n)
+{
+    struct ld_flush *f = flush;
+    struct ld_tenant *t = f->t;
+    const int64_t start_us = ld_monotonic_us();
+    struct ld_text body;
+    struct ld_shared_batch batch = {.at.seq = event[n - 1].seq,
+                                    .n = (uint32_t)n,
+                                    .at_ms = event[n - 1].at_ms,
+                                    .node = t->world->node,
+                                    .nonce = draw_nonce()};
+
+    assert(t->shared.turn != NULL);
+    if (ld_batch_build_rows(t) != KB_OK)
+        return KB_ENOMEM;
+    ld_text_init(&body);
+    if (write_body(&t->batch, n, &body) == 0) {
+        batch.body = body.data;
+        batch.n_body = body.n;
+        ld_chain(batch.at.hash, t->shared.place.hash, body.data, body.n);
+        conclude(f, put(t, &batch, &f->why), &batch);
+    }
+    ld_text_close(&body);
+    ld_histogram_add(&t->world->metrics->commit_time, ld_monotonic_us() - start_us);
+    ld_batch_free_rows(t);
+    return f->rc == LD_STORE_OK ? KB_OK : f->rc == LD_STORE_NOMEM ? KB_ENOMEM : KB_ECANCELLED;
 }

@@ -168,10 +168,34 @@ static void keep_problem(struct ld_op *op)
     ld_op_free(op);
 }
 
+/* Opens the file, and where it is another tenant's copy, a new one in its place. LD_STORE_*. */
+static int open_store(struct ld_tenant *t, struct ld_message *why)
+{
+    const struct ld_world *w = t->world;
+    const struct ld_store_care care = {.is_thorough = w->verify_on_start,
+                                       .is_copy = w->shared != NULL,
+                                       .is_over = ld_progress_is_over,
+                                       .arg = w->progress};
+    bool is_away = false;
+    int rc = ld_store_open_with(&t->store, t->db_path, &care, why);
+
+    if (rc == LD_STORE_OK)
+        rc = ld_shared_check(t, &is_away, why);
+    if (rc != LD_STORE_OK || !is_away)
+        return rc;
+    rc = ld_store_open_with(&t->store, t->db_path, &care, why);
+    return rc == LD_STORE_OK ? ld_shared_check(t, &is_away, why) : rc;
+}
+
 /* The first event, on the path of every other one. The tenant is not yet known to anybody else. LD_STORE_OK means
  * that the configuration is durable. */
 static int write_first_event(struct ld_tenant *t, const struct ld_settings *initial, struct ld_message *why)
 {
+    if (t->world->shared != NULL && (!ld_shared_begin(t) || t->seq > 0)) {
+        ld_shared_end(t);
+        return t->seq > 0 ? ld_fail_as(LD_STORE_TAKEN, why, "tenant \"%s\" has been made by another server", t->name)
+                          : ld_fail_as(LD_STORE_IO, why, "%s", ld_shared_say(t->shared.rc));
+    }
     struct ld_op *op = ld_op_new(LD_OP_SETTINGS);
     struct ld_problem problem;
 
@@ -226,30 +250,33 @@ static int open_books(struct ld_tenant *t, struct ld_message *why)
 int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const char *name,
                    const struct ld_settings *initial, struct ld_message *why)
 {
-    const struct ld_store_care care = {
-        .is_thorough = world->verify_on_start, .is_over = ld_progress_is_over, .arg = world->progress};
     struct ld_tenant *t = tenant_new(world, name);
     struct ld_recovered recovered = {0};
     int rc;
 
     if (t == NULL)
         return ld_fail_as(LD_STORE_NOMEM, why, "%s: out of memory or the path is too long", name);
-    if (initial == NULL && access(t->db_path, F_OK) != 0) {
+    if (initial == NULL && world->shared == NULL && access(t->db_path, F_OK) != 0) {
         rc = ld_fail_as(LD_STORE_IO, why, "%.400s: %s", t->db_path, strerror(errno));
         goto out;
     }
-    if ((rc = ld_store_open_with(&t->store, t->db_path, &care, why)) != LD_STORE_OK)
+    if ((rc = ld_shared_find(t, why)) != LD_STORE_OK || (rc = open_store(t, why)) != LD_STORE_OK)
         goto out;
     ld_folder_keep_private(t->snapshot_path);
     const int64_t start_us = ld_monotonic_us();
     if ((rc = recover(t, &recovered, why)) != LD_STORE_OK)
         goto out;
     adopt(t, &recovered);
-    if ((rc = open_books(t, why)) != LD_STORE_OK)
+    if ((rc = open_books(t, why)) != LD_STORE_OK || (rc = ld_shared_catch_up(t, why)) != LD_STORE_OK)
         goto out;
     t->tail_us = t->seq > t->snapshot_seq ? ld_monotonic_us() - start_us : 0;
     if (t->seq == 0 && initial == NULL) {
-        rc = ld_fail_as(LD_STORE_EMPTY, why, "%.400s: the log is empty", t->db_path);
+        rc = ld_fail_as(world->shared != NULL ? LD_STORE_IO : LD_STORE_EMPTY, why, "%.400s: the log is empty",
+                        t->db_path);
+        goto out;
+    }
+    if (world->shared != NULL && initial != NULL && t->seq > 0) {
+        rc = ld_fail_as(LD_STORE_TAKEN, why, "tenant \"%s\" has been made by another server", t->name);
         goto out;
     }
     if (t->seq == 0 && (rc = write_first_event(t, initial, why)) != LD_STORE_OK)

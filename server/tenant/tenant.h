@@ -85,6 +85,7 @@ struct ld_op {
     /* The writer's own: */
     struct ld_reward_result *results; /* REWARDS: one per reward, in doc */
     size_t n_known;                   /* OBSERVE: items that the log had already */
+    bool is_unsure;                   /* it may be in the shared log, though it was lost here */
     size_t n_done, n_safe;            /* items dealt with, and how many of those no failing commit can undo */
     /* Large, and made when needed; owned: */
     struct ld_settings *settings;     /* SETTINGS; by the writer: of what else makes a configuration. Else NULL */

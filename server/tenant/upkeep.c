@@ -137,7 +137,10 @@ bool ld_tenant_probe(struct ld_tenant *t)
     snprintf(path, sizeof path, "%s.probe", t->db_path);
     if (!takes_bytes(path) || ld_store_append(t->store, NULL, 0, &why) != LD_STORE_OK)
         return false;
+    if (t->world->shared != NULL && !ld_shared_begin(t))
+        return false;
     if (atomic_exchange(&t->is_failing, false))
-        ld_log(LD_LOG_INFO, "tenant %s: the disk takes writes again", t->name);
+        ld_log(LD_LOG_INFO, "tenant %s: %s takes writes again", t->name,
+               t->world->shared != NULL ? "the shared log" : "the disk");
     return true;
 }

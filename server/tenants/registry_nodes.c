@@ -103,6 +103,16 @@ static void take_in(struct ld_tenants *r, const struct tips *tips)
     }
 }
 
+/* Which tenant of the log the member is: of one in memory, what it is a copy of. 0: not known yet. Lock held. */
+static uint64_t id_of(const struct ld_member *member)
+{
+    struct ld_tenant_shared place = {.id = 0};
+
+    if (member->state == LD_TENANT_OPEN)
+        ld_tenant_shared(member->tenant, &place);
+    return place.id != 0 ? place.id : member->shared_id;
+}
+
 /* The first member behind `name` that the log has no more, or that is another tenant by now; those that are seen for
  * the first time get their number. False: there is none. */
 static bool find_gone(struct ld_tenants *r, const struct tips *tips, char name[LD_NAME_MAX + 1], uint64_t *id)
@@ -115,6 +125,7 @@ static bool find_gone(struct ld_tenants *r, const struct tips *tips, char name[L
         if (strcmp(member->name, name) <= 0)
             continue;
         const struct tip *tip = find_tip(tips, member->name);
+        member->shared_id = id_of(member);
         if (member->shared_id == 0)
             member->shared_id = tip != NULL ? tip->id : 0;
         is_found = member->shared_id != 0 && (tip == NULL || tip->id != member->shared_id);

@@ -157,11 +157,11 @@ END_TEST
 
 START_TEST(a_schema_is_held_to_that_of_its_version)
 {
-    static const char *const versions[] = {ld_embed_0001_tenant_sql,     ld_embed_0002_summary_sql,
-                                           ld_embed_0003_pieces_sql,     ld_embed_0004_books_sql,
-                                           ld_embed_0005_reward_ids_sql, ld_embed_0006_types_sql,
-                                           ld_embed_0007_metrics_sql,    ld_embed_0008_evaluations_sql};
-    for (int last = 1; last <= 8; last++)
+    static const char *const versions[] = {
+        ld_embed_0001_tenant_sql,  ld_embed_0002_summary_sql,     ld_embed_0003_pieces_sql,
+        ld_embed_0004_books_sql,   ld_embed_0005_reward_ids_sql,  ld_embed_0006_types_sql,
+        ld_embed_0007_metrics_sql, ld_embed_0008_evaluations_sql, ld_embed_0009_copies_sql};
+    for (int last = 1; last <= 9; last++)
         for (int is_spoiled = 0; is_spoiled <= 1; is_spoiled++) {
             struct ld_store *s = NULL;
             char text[128];

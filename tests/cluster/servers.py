@@ -1,0 +1,95 @@
+"""Servers that share a log, for tests: each on a folder of its own, held to openapi.yaml like every server of tests/http."""
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / part) for part in ("cluster", "http", "crash")] + [str(ROOT / "tests")]
+
+import pg  # noqa: E402
+from harness import CTL, Client, Server  # noqa: E402
+
+QUICK = ("--log-wait", "2000", "--log-poll", "10")
+
+
+def wait_for(condition, seconds=30, what="it"):
+    """What the condition returns, once that is true."""
+    end = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < end, f"{what} does not come"
+        time.sleep(0.02)
+
+
+class Servers:
+    """Servers a, b, c, ... of one log."""
+
+    def __init__(self, folder, log, n=3, args=QUICK):
+        self.folder, self.log, self.args, self.n_made, self.servers = pathlib.Path(folder), log, args, 0, []
+        for _ in range(n):
+            self.add()
+
+    def add(self, *args):
+        """One more, on an empty folder."""
+        folder = self.folder / chr(ord("a") + self.n_made)
+        folder.mkdir()
+        self.n_made += 1
+        server = Server(folder, "--log", self.log, "--node", folder.name, *self.args, *args)
+        self.servers.append(server)
+        return server.start()
+
+    def clients(self):
+        return [Client(s) for s in self.servers]
+
+    def ready(self):
+        """All of them."""
+        for server in self.servers:
+            client = Client(server)
+            wait_for(lambda: client.call("GET", "/readyz", expect=(200, 503)).status == 200, 60, f"{server.folder.name} ready")
+
+    def close(self):
+        for server in self.servers:
+            server.close()
+
+
+def init(log):
+    done = subprocess.run([CTL, "cluster", "init", "--log", log], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def at_once(*calls):
+    """What they return, begun at the same time."""
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+        return [f.result() for f in [pool.submit(call) for call in calls]]
+
+
+def log_of(client, name):
+    """All lines of a tenant's log, as the server's copy has them."""
+    return client.call("GET", f"/tenants/{name}/events", query={"limit": 100000}).content
+
+
+def settle(clients, name):
+    """Waits until all have read what any has; (the log, the model's digest), which are the same everywhere."""
+    def tips():
+        return {c.call("GET", f"/tenants/{name}/model").headers.get("Laplaced-Seq") for c in clients}
+    wait_for(lambda: len(tips()) == 1, 60, f"one end of {name}")
+    logs = {log_of(c, name) for c in clients}
+    assert len(logs) == 1, f"{name}: the copies have {sorted(map(len, logs))} bytes"
+    digests = {c.digest(name) for c in clients}
+    assert len(digests) == 1, f"{name}: {digests}"
+    return logs.pop(), digests.pop()
+
+
+def events_of(log):
+    return [json.loads(line) for line in log.splitlines()]
+
+
+def is_folded_alike(client, name):
+    """A fold of the copy's log from its first line gives the model that serves."""
+    answer = client.verify(name)
+    return answer["same"] if "same" in answer else answer

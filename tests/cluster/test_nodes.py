@@ -1,0 +1,330 @@
+"""Three servers, one log in PostgreSQL with a synchronous standby: what a client sees is one service, whoever dies."""
+import collections
+import itertools
+import json
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from servers import Servers, at_once, events_of, init, log_of, settle, wait_for
+import pg
+from harness import Client, Server
+from ledger import ACKED, DOUBT, REFUSED, Ledger, judge
+
+pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
+DEATHS = int(os.environ.get("CLUSTER_DEATHS", "5"))
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pg")
+    with pg.Cluster(folder, 2) as cluster:
+        init(cluster.url)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def trio(database, tmp_path_factory):
+    """Three servers for all tests that let them live."""
+    servers = Servers(tmp_path_factory.mktemp("servers"), database.url)
+    servers.ready()
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def three(trio):
+    return trio.clients()
+
+
+@pytest.fixture
+def name(request):
+    return "t-" + request.node.name[5:60].replace("_", "-").split("[")[0]
+
+
+# ---- tenants
+
+def test_a_tenant_is_everywhere_once_it_is_made(three, name):
+    a, b, c = three
+    for i in range(10):
+        a.put_tenant(f"{name}{i}", algorithm="ucb")
+        assert b.call("GET", f"/tenants/{name}{i}").json["configuration"]["algorithm"] == "ucb"
+        assert c.select("u", tenant=f"{name}{i}", candidates=["x", "y"])["arm"] in "xy"
+
+
+def test_who_makes_the_same_tenant_at_once_shares_it(three, name):
+    for i in range(10):
+        made = at_once(*[lambda k=k, api=api: api.call("PUT", f"/tenants/{name}{i}", {"algorithm": "ucb", "seed": k}, expect=(200, 201)).status
+                         for k, api in enumerate(three)])
+        assert sorted(made) == [200, 200, 201], made
+        log, _ = settle(three, f"{name}{i}")
+        configured = [e for e in events_of(log) if e["type"] == "configured"]
+        assert sorted(e["configuration"]["seed"] for e in configured) == [0, 1, 2]
+        assert [e["version"] for e in configured] == [1, 2, 3]
+
+
+def test_a_tenant_that_is_deleted_is_gone_everywhere_and_its_name_is_free(three, name):
+    a, b, c = three
+    for round_ in range(3):
+        a.put_tenant(name, algorithm="ucb", seed=round_)
+        for api in three:
+            api.select("u", tenant=name, candidates=["x", "y"])
+        c.call("DELETE", f"/tenants/{name}", expect=204)
+        c.call("GET", f"/tenants/{name}", expect=404)
+        for api in (a, b):
+            wait_for(lambda: api.call("GET", f"/tenants/{name}", expect=(200, 404, 503)).status == 404, what="404")
+        # Files of what was are taken away while nobody looks; until then the name says "later".
+        wait_for(lambda: b.call("PUT", f"/tenants/{name}", {"algorithm": "laplaced"}, expect=(201, 503)).status == 201)
+        wait_for(lambda: a.call("GET", f"/tenants/{name}", expect=(200, 404, 503)).status == 200)
+        assert a.call("GET", f"/tenants/{name}").json["configuration"]["algorithm"] == "laplaced"
+        assert len(events_of(settle(three, name)[0])) == 1
+        b.call("DELETE", f"/tenants/{name}", expect=204)
+        wait_for(lambda: a.call("GET", f"/tenants/{name}", expect=(200, 404, 503)).status == 404)
+        wait_for(lambda: a.call("PUT", f"/tenants/{name}", {"algorithm": "ucb"}, expect=(201, 503)).status == 201)
+        a.call("DELETE", f"/tenants/{name}", expect=204)
+
+
+def test_a_name_that_no_server_knows_is_404(three):
+    for api in three:
+        assert api.call("GET", "/tenants/nobodys", expect=404).json["type"] == "/problems/no-tenant"
+        assert api.call("POST", "/select", {"user": "u", "candidates": ["a"]}, tenant="nobodys", expect=404)
+
+
+def test_a_configuration_that_needs_one_server_alone_is_refused(three, name):
+    a, b, _ = three
+    for field, value in (("retention", {"events": 1000}), ("durability", "relaxed"), ("challengers", {"other": {"algorithm": "ucb"}})):
+        answer = a.call("PUT", f"/tenants/{name}", {"algorithm": "ucb", field: value}, expect=422)
+        assert answer.pointers == [f"/{field}"], answer.json
+        b.call("GET", f"/tenants/{name}", expect=404)
+    a.put_tenant(name, algorithm="ucb")
+    b.call("PATCH", f"/tenants/{name}", {"retention": {"events": 1000}}, expect=422)
+    assert len(events_of(settle(three, name)[0])) == 1
+
+
+# ---- decisions and rewards
+
+def test_a_reward_at_another_server_right_behind_its_decision_is_never_404(three, name):
+    three[0].put_tenant(name, algorithm="laplaced")
+    for i in range(300):
+        one, other = random.Random(i).sample(three, 2)
+        decision = one.select(f"u{i % 20}", tenant=name, candidates=["x", "y"])
+        assert other.reward(decision["decision"], i % 2, tenant=name)["applied"]
+    log, _ = settle(three, name)
+    assert collections.Counter(e["type"] for e in events_of(log))["rewarded"] == 300
+
+
+def test_one_decision_id_at_three_servers_is_one_decision(three, name):
+    three[0].put_tenant(name, algorithm="ts")
+    for i in range(100):
+        answers = at_once(*[lambda api=api: api.select("u", tenant=name, candidates=["x", "y", "z"], decision=f"d{i}") for api in three])
+        assert len({json.dumps(a, sort_keys=True) for a in answers}) == 1, answers
+    log, _ = settle(three, name)
+    assert collections.Counter(e["decision"] for e in events_of(log) if e["type"] == "decided") == {f"d{i}": 1 for i in range(100)}
+
+
+def test_a_reward_that_two_servers_get_is_learned_once(three, name):
+    three[0].put_tenant(name, algorithm="laplaced")
+    for i in range(50):
+        decision = three[i % 3].select("u", tenant=name, candidates=["x", "y"])["decision"]
+        told = at_once(*[lambda api=api: api.reward(decision, 1, tenant=name)["applied"] for api in three])
+        assert sorted(told) == [False, False, True], told
+    log, _ = settle(three, name)
+    assert collections.Counter(e["type"] for e in events_of(log))["rewarded"] == 50
+
+
+def test_laplaced_after_reads_what_was_written_elsewhere(three, name):
+    three[0].put_tenant(name, algorithm="laplaced")
+    for i in range(60):
+        one, other = random.Random(i).sample(three, 2)
+        seq = one.call("POST", "/select", {"user": "u", "candidates": ["x", "y"]}, tenant=name).headers["Laplaced-Seq"]
+        answer = other.call("GET", f"/tenants/{name}/stats", headers={"Laplaced-After": seq})
+        assert answer.json["decisions"] >= i + 1 and int(answer.headers["Laplaced-Seq"]) >= int(seq)
+    a = three[0]
+    start = time.monotonic()
+    late = a.call("GET", f"/tenants/{name}/stats", headers={"Laplaced-After": "999999"}, expect=503)
+    assert time.monotonic() - start >= 1.9 and "line 999999" in late.json["detail"] and "Retry-After" in late.headers
+    for bad in ("-1", "x", "", "1" * 19, "1.0"):
+        a.call("GET", f"/tenants/{name}/stats", headers={"Laplaced-After": bad}, expect=400)
+
+
+# ---- deaths
+
+class Writer:
+    """A client that goes to any server, remembers what it was told, and asks again with the same id where it was told nothing."""
+
+    def __init__(self, number, seed, ledger, tenant):
+        self.number, self.rng, self.ledger, self.tenant = number, random.Random(f"{seed}/{number}"), ledger, tenant
+        self.marks = (number + 8 * i for i in itertools.count(1))
+        self.open, self.surprises, self.n = [], [], collections.Counter()
+
+    def call(self, urls, path, body):
+        """(status, JSON); (0, None) where the connection ended."""
+        import requests
+        try:
+            answer = requests.post(self.rng.choice(urls) + path, json=body, headers={"Laplaced-Tenant": self.tenant}, timeout=30)
+        except requests.RequestException:
+            return 0, None
+        if answer.status_code >= 400 and answer.status_code not in (503,):
+            self.surprises.append(f"{path} {body}: {answer.status_code} {answer.text[:300]}")
+        return answer.status_code, answer.json()
+
+    def ask(self, urls, path, body, mark, **facts):
+        """Until it is known what became of it, or it was not recorded. The answer, or None."""
+        is_doubted = False
+        while True:
+            self.ledger.note(mark, DOUBT, self.number, **facts)
+            status, answer = self.call(urls, path, body)
+            self.n[status] += 1
+            if status == 200:
+                self.ledger.note(mark, ACKED, self.number, **facts)
+                if is_doubted:
+                    self.ledger.entries[mark].order = None
+                return answer
+            if status != 0 and not is_doubted and "nothing was recorded" in answer["detail"]:
+                self.ledger.note(mark, REFUSED, self.number)
+                return None
+            is_doubted = True
+            time.sleep(0.05)
+
+    def turn(self, urls):
+        what = self.rng.random()
+        if what < 0.5 or not self.open:
+            name = f"w{self.number}-{next(self.marks)}"
+            answer = self.ask(urls, "/select", {"user": f"u{self.rng.randrange(9)}", "candidates": ["x", "y", "z"], "decision": name}, ("decided", name))
+            if answer:
+                self.ledger.confirm(("decided", name), {"arm": answer["arm"]})
+                self.open.append(name)
+        elif what < 0.85:
+            value = next(self.marks) / 2**24
+            name = self.open.pop(self.rng.randrange(len(self.open)))
+            answer = self.ask(urls, "/reward", {"decision": name, "reward": value}, ("reward", value), decision=name)
+            if answer is None:
+                self.open.append(name)
+        else:
+            value = next(self.marks) / 2**24
+            self.ask(urls, "/observe", {"id": f"o{value}", "user": "u", "arm": "x", "reward": value}, ("observed", value))
+
+
+def test_nothing_acknowledged_is_lost_when_servers_and_the_primary_die(database, tmp_path):
+    """kill -9 of servers at random, and once of PostgreSQL's primary, under four writers at random servers."""
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    servers, rng = Servers(tmp_path, database.url), random.Random(seed)
+    try:
+        servers.ready()
+        name = f"ledger-{seed}"
+        servers.clients()[0].put_tenant(name, algorithm="laplaced")
+        ledger, is_over = Ledger(), threading.Event()
+        writers = [Writer(i, seed, ledger, name) for i in range(4)]
+
+        def work(writer):
+            while not is_over.is_set():
+                writer.turn([s.url for s in servers.servers])
+        threads = [threading.Thread(target=work, args=(w,)) for w in writers]
+        for t in threads:
+            t.start()
+        for death in range(DEATHS):
+            time.sleep(rng.uniform(0.5, 1.5))
+            if death == DEATHS // 2:
+                database.kill_primary()
+                time.sleep(0.5)
+                database.promote()
+                database.rejoin()
+            rng.choice(servers.servers).restart()
+        time.sleep(1.5)
+        is_over.set()
+        for t in threads:
+            t.join(120)
+        assert not any(t.is_alive() for t in threads)
+        servers.ready()
+        clients = servers.clients()
+        log, digest = settle(clients, name)
+        events = [e for e in events_of(log)]
+        for e in events:
+            if e["type"] == "configured":
+                ledger.note(("configured", e["configuration"]["seed"]), ACKED, 9)
+        faults = judge(ledger, log, events)
+        told = sum((w.n for w in writers), collections.Counter())
+        print(f"{len(events)} lines, answers {dict(told)}")
+        assert faults == [], f"seed {seed}: {faults[:5]}"
+        assert [s for w in writers for s in w.surprises] == []
+        assert told[200] > 100
+        fresh = Client(servers.add())
+        wait_for(lambda: fresh.call("GET", f"/tenants/{name}", expect=(200, 503)).status == 200)
+        assert settle([*clients, fresh], name) == (log, digest)
+    finally:
+        servers.close()
+
+
+def test_without_the_log_a_server_reads_and_is_not_ready_and_comes_back(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    with pg.Cluster(folder / "pg") as database:
+        init(database.url)
+        (folder / "s").mkdir()
+        servers = Servers(folder / "s", database.url, n=2, args=("--log-wait", "500", "--log-poll", "10", "--max-lag", "300"))
+        try:
+            servers.ready()
+            a, b = servers.clients()
+            a.put_tenant("shop", algorithm="laplaced")
+            decision = a.select("u", tenant="shop", candidates=["x", "y"])["decision"]
+            settle([a, b], "shop")
+            for standby in database.standbys:
+                standby.stop()
+            database.kill_primary()
+            wait_for(lambda: all(c.call("GET", "/readyz", expect=(200, 503)).status == 503 for c in (a, b)))
+            assert a.call("GET", "/readyz", expect=503).json["detail"].startswith("the shared log: ")
+            assert b.call("GET", "/tenants/shop/stats").json["decisions"] == 1
+            refused = a.call("POST", "/reward", {"decision": decision, "reward": 1}, tenant="shop", expect=503)
+            assert "Retry-After" in refused.headers
+            # A server that starts now serves its copy.
+            b.server.restart()
+            again = Client(b.server)
+            assert again.call("GET", "/tenants/shop/stats").json["decisions"] == 1
+            for instance in sorted(database.instances, key=lambda i: i.is_standby):
+                (instance.home / "dead").unlink(missing_ok=True)
+                instance.start()
+            database.wait_synchronous()
+            servers.ready()
+            assert a.reward(decision, 1, tenant="shop")["applied"] in (True, False)
+            settle(servers.clients(), "shop")
+        finally:
+            servers.close()
+
+
+# ---- folders
+
+def test_a_copy_is_served_by_nobody_without_its_log_and_a_tenant_of_one_server_is_no_copy(database, tmp_path):
+    (tmp_path / "cluster").mkdir()
+    servers = Servers(tmp_path / "cluster", database.url, n=1)
+    try:
+        servers.ready()
+        Client(servers.servers[0]).put_tenant("copied", algorithm="ucb")
+    finally:
+        servers.close()
+    alone = Server(tmp_path / "cluster" / "a")
+    try:
+        alone.start()
+        answer = Client(alone).call("GET", "/tenants/copied", expect=(500, 503))
+        assert "copy" in answer.json["detail"], answer.json
+    finally:
+        alone.close()
+    (tmp_path / "own").mkdir()
+    own = Server(tmp_path / "own")
+    try:
+        own.start()
+        Client(own).put_tenant("mine", algorithm="ucb")
+        before = log_of(Client(own), "mine")
+        own.close()
+        own.args = ["--log", database.url, "--node", "own"]
+        own.start()
+        api = Client(own)
+        answer = api.call("GET", "/tenants/mine", expect=(404, 500, 503))
+        own.close()
+        own.args = []
+        own.start()
+        assert log_of(Client(own), "mine") == before, answer.json
+    finally:
+        own.close()

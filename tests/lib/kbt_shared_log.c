@@ -1,0 +1,320 @@
+/* See kbt_shared_log.h. A batch whose outcome is unknown is decided when somebody looks next: whoever takes the turn
+ * waits for the row that it holds. So does settle, where it tells anything. */
+#include "kbt_shared_log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+struct ld_shared_turn {
+    struct kbt_shared_log *log;
+    struct kbt_shared_tenant *tenant;
+};
+
+static struct kbt_shared_log *log_of(struct ld_shared_log *l)
+{
+    return (struct kbt_shared_log *)(void *)l;
+}
+
+static enum ld_shared_rc say(enum ld_shared_rc rc, struct ld_message *why, const char *text)
+{
+    snprintf(why->text, sizeof why->text, "%s", text);
+    return rc;
+}
+
+/* Uniform in [0, 1). */
+static double draw(struct kbt_shared_log *l)
+{
+    return kb_rng_uniform(l->key, KB_STREAM_SIMULATION, l->n_draws++);
+}
+
+static bool happens(struct kbt_shared_log *l, double share, size_t *n)
+{
+    const bool is_so = draw(l) < share;
+
+    *n += is_so;
+    return is_so;
+}
+
+static struct kbt_shared_tenant *find_id(struct kbt_shared_log *l, uint64_t id)
+{
+    for (size_t i = 0; i < l->n_tenants; i++)
+        if (l->tenant[i].id == id && !l->tenant[i].is_dropped)
+            return &l->tenant[i];
+    return NULL;
+}
+
+/* Of an id that find_id has not: deleted, or never here (a log that was set back). */
+static enum ld_shared_rc miss(const struct kbt_shared_log *l, uint64_t id, const struct ld_shared_place *after,
+                              struct ld_message *why)
+{
+    for (size_t i = 0; i < l->n_tenants; i++)
+        if (l->tenant[i].id == id)
+            return say(LD_SHARED_NONE, why, "no such tenant");
+    return say(after->seq > 0 ? LD_SHARED_FORKED : LD_SHARED_NONE, why, "this log has never had the tenant");
+}
+
+static struct ld_shared_place tip_of(const struct kbt_shared_tenant *t)
+{
+    return t->n > 0 ? t->batch[t->n - 1].at : (struct ld_shared_place){.seq = 0};
+}
+
+static bool is_same(const struct ld_shared_place *a, const struct ld_shared_place *b)
+{
+    return a->seq == b->seq && memcmp(a->hash, b->hash, sizeof a->hash) == 0;
+}
+
+/* ---- batches --------------------------------------------------------------------------------------------- */
+
+static struct kbt_shared_batch copy_of(const struct ld_shared_batch *b)
+{
+    struct kbt_shared_batch copy = {.at = b->at, .n = b->n, .at_ms = b->at_ms, .nonce = b->nonce, .n_body = b->n_body};
+
+    snprintf(copy.node, sizeof copy.node, "%s", b->node);
+    copy.body = malloc(b->n_body);
+    if (copy.body == NULL)
+        abort();
+    memcpy(copy.body, b->body, b->n_body);
+    return copy;
+}
+
+static void push(struct kbt_shared_tenant *t, struct kbt_shared_batch batch)
+{
+    if (t->n == t->cap) {
+        t->cap = 2 * t->cap + 16;
+        t->batch = realloc(t->batch, t->cap * sizeof *t->batch);
+        if (t->batch == NULL)
+            abort();
+    }
+    t->batch[t->n++] = batch;
+}
+
+/* What was under way comes to its end. */
+static void decide(struct kbt_shared_tenant *t)
+{
+    if (t->pending.body != NULL)
+        push(t, t->pending);
+    t->pending.body = NULL;
+}
+
+/* fn for every batch behind `after`. */
+static enum ld_shared_rc tell(const struct kbt_shared_tenant *t, const struct ld_shared_place *after, size_t most,
+                              ld_shared_take_fn fn, void *arg, struct ld_message *why)
+{
+    size_t i = 0, n = 0;
+
+    if (after->seq > 0) {
+        while (i < t->n && !is_same(&t->batch[i].at, after))
+            i++;
+        if (i++ == t->n)
+            return say(LD_SHARED_FORKED, why, "no batch ends there with that hash");
+    }
+    for (; i < t->n && n <= most; i++) {
+        const struct kbt_shared_batch *b = &t->batch[i];
+        const struct ld_shared_batch told = {.at = b->at,
+                                             .n = b->n,
+                                             .at_ms = b->at_ms,
+                                             .node = b->node,
+                                             .nonce = b->nonce,
+                                             .body = b->body,
+                                             .n_body = b->n_body};
+        const enum ld_shared_rc rc = fn(arg, &told);
+
+        if (rc != LD_SHARED_OK)
+            return rc;
+        n += b->n_body;
+    }
+    return LD_SHARED_OK;
+}
+
+/* ---- operations ------------------------------------------------------------------------------------------- */
+
+static enum ld_shared_rc find(struct ld_shared_log *log, const char *name, bool is_made, struct ld_shared_tenant *out,
+                              bool *is_new, struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+    struct kbt_shared_tenant *t = NULL;
+
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    for (size_t i = 0; i < l->n_tenants; i++)
+        if (strcmp(l->tenant[i].name, name) == 0 && !l->tenant[i].is_dropped)
+            t = &l->tenant[i];
+    *is_new = t == NULL && is_made;
+    if (t == NULL && !is_made)
+        return say(LD_SHARED_NONE, why, "no such tenant");
+    if (t == NULL) {
+        if (l->n_tenants == KBT_SHARED_TENANTS)
+            abort();
+        t = &l->tenant[l->n_tenants++];
+        t->id = 100 + l->n_tenants;
+        snprintf(t->name, sizeof t->name, "%s", name);
+    }
+    *out = (struct ld_shared_tenant){.id = t->id, .tip = tip_of(t)};
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc drop(struct ld_shared_log *log, uint64_t id, struct ld_message *why)
+{
+    struct kbt_shared_tenant *t = find_id(log_of(log), id);
+
+    if (t == NULL)
+        return say(LD_SHARED_NONE, why, "no such tenant");
+    t->is_dropped = true;
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
+                              ld_shared_take_fn fn, void *arg, struct ld_shared_turn **turn, struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+    struct kbt_shared_tenant *t;
+
+    *turn = NULL;
+    if (l->meddle != NULL)
+        l->meddle(l->arg);
+    t = find_id(l, id);
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    if (t == NULL)
+        return miss(l, id, after, why);
+    if (t->is_taken)
+        abort(); /* one thread: it would wait for ever */
+    t->is_taken = true;
+    decide(t);
+    const enum ld_shared_rc rc = tell(t, after, SIZE_MAX, fn, arg, why);
+    if (rc == LD_SHARED_OK)
+        *turn = calloc(1, sizeof **turn);
+    if (*turn != NULL)
+        **turn = (struct ld_shared_turn){l, t};
+    t->is_taken = *turn != NULL;
+    return rc;
+}
+
+static void release(struct ld_shared_turn *turn)
+{
+    turn->tenant->is_taken = false;
+    free(turn);
+}
+
+static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
+                                struct ld_message *why)
+{
+    struct kbt_shared_log *l = turn->log;
+    struct kbt_shared_tenant *t = turn->tenant;
+    const struct kbt_shared_odds *o = &l->odds;
+
+    if (!t->is_taken || batch->at.seq != tip_of(t).seq + batch->n)
+        abort(); /* whoever has the turn knows the tip */
+    release(turn);
+    if (happens(l, o->behind, &l->n_behind))
+        return say(LD_SHARED_BEHIND, why, "drawn to be behind");
+    if (happens(l, o->down, &l->n_down))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    if (happens(l, o->unknown_out, &l->n_unknown_out))
+        return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+    if (happens(l, o->unknown_in, &l->n_unknown_in)) {
+        t->pending = copy_of(batch);
+        return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+    }
+    push(t, copy_of(batch));
+    l->n_ok++;
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc settle(struct ld_shared_log *log, uint64_t id, const struct ld_shared_batch *batch,
+                                struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+    struct kbt_shared_tenant *t = find_id(l, id);
+
+    if (t == NULL || happens(l, l->odds.unsettled, &l->n_unsettled))
+        return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown still");
+    decide(t);
+    for (size_t i = 0; i < t->n; i++)
+        if (t->batch[i].nonce == batch->nonce && strcmp(t->batch[i].node, batch->node) == 0)
+            return LD_SHARED_OK;
+    return say(LD_SHARED_BEHIND, why, "it is not there");
+}
+
+static enum ld_shared_rc read_on(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
+                                 size_t max_bytes, ld_shared_take_fn fn, void *arg, struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+    const struct kbt_shared_tenant *t = find_id(l, id);
+
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    return t != NULL ? tell(t, after, max_bytes, fn, arg, why) : miss(l, id, after, why);
+}
+
+static enum ld_shared_rc tips(struct ld_shared_log *log,
+                              void (*fn)(void *arg, const char *name, const struct ld_shared_tenant *t), void *arg,
+                              struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    for (size_t i = 0; i < l->n_tenants; i++) {
+        const struct kbt_shared_tenant *t = &l->tenant[i];
+        const struct ld_shared_tenant told = {.id = t->id, .tip = tip_of(t)};
+
+        if (!t->is_dropped)
+            fn(arg, t->name, &told);
+    }
+    return LD_SHARED_OK;
+}
+
+static void health(struct ld_shared_log *log, struct ld_shared_health *out)
+{
+    (void)log;
+    *out = (struct ld_shared_health){.is_up = true, .n_standbys = -1};
+}
+
+static void close_nothing(struct ld_shared_log *log)
+{
+    (void)log;
+}
+
+static const struct ld_shared_ops operations = {.find = find,
+                                                .drop = drop,
+                                                .take = take,
+                                                .append = append,
+                                                .release = release,
+                                                .settle = settle,
+                                                .read = read_on,
+                                                .tips = tips,
+                                                .health = health,
+                                                .close = close_nothing};
+
+/* ---- life ---------------------------------------------------------------------------------------------------- */
+
+void kbt_shared_log_init(struct kbt_shared_log *l, uint64_t key)
+{
+    memset(l, 0, sizeof *l);
+    l->base.ops = &operations;
+    l->key = key;
+}
+
+void kbt_shared_log_close(struct kbt_shared_log *l)
+{
+    for (size_t i = 0; i < l->n_tenants; i++) {
+        struct kbt_shared_tenant *t = &l->tenant[i];
+
+        free(t->pending.body);
+        for (size_t k = 0; k < t->n; k++)
+            free(t->batch[k].body);
+        free(t->batch);
+    }
+}
+
+struct kbt_shared_tenant *kbt_shared_log_tenant(struct kbt_shared_log *l, const char *name)
+{
+    for (size_t i = 0; i < l->n_tenants; i++)
+        if (strcmp(l->tenant[i].name, name) == 0 && !l->tenant[i].is_dropped)
+            return &l->tenant[i];
+    abort();
+}
