@@ -52,9 +52,11 @@ static const char *const sql_of[PG_N] = {
                     " coalesce((pg_current_wal_flush_lsn() - flush_lsn)::bigint, -1) FROM pg_stat_replication"
                     " ORDER BY application_name",
     [PG_NODES] = "SELECT name, version, " NOW " - seen_at FROM laplaced.node ORDER BY name",
-    [PG_PURGE] = "DELETE FROM laplaced.batch AS b USING (SELECT tenant, seq FROM laplaced.batch WHERE tenant IN"
-                 " (SELECT id FROM laplaced.tenant WHERE deleted_at IS NOT NULL) LIMIT 2000 FOR UPDATE SKIP LOCKED)"
-                 " AS few WHERE b.tenant = few.tenant AND b.seq = few.seq",
+    [PG_PURGE] =
+        "DELETE FROM laplaced.batch AS b USING (SELECT few.tenant, few.seq FROM laplaced.tenant AS t CROSS JOIN"
+        " LATERAL (SELECT tenant, seq FROM laplaced.batch WHERE tenant = t.id ORDER BY seq LIMIT 2000) AS few"
+        " WHERE t.deleted_at IS NOT NULL LIMIT 2000) AS gone"
+        " WHERE b.tenant = gone.tenant AND b.seq = gone.seq",
 };
 
 /* --- values ----------------------------------------------------------------------------------------------- */
@@ -132,19 +134,17 @@ static bool wait_socket(struct pg_conn *c, bool is_writing, int64_t deadline)
     return n != 0;
 }
 
-/* Until a result is there. */
+/* Until a result is there. PQgetResult does not block on a connection that is gone: it says so. */
 static bool wait_result(struct pg_conn *c, int64_t deadline)
 {
     while (!c->is_broken) {
         const int unsent = PQflush(c->pg);
-        if (unsent >= 0 && unsent == 0 && PQisBusy(c->pg) == 0)
+        if ((unsent <= 0 && PQisBusy(c->pg) == 0) || PQstatus(c->pg) != CONNECTION_OK)
             return true;
-        if (unsent < 0 && PQisBusy(c->pg) == 0)
-            return true; /* what the server said last is there to be read */
         if (!wait_socket(c, unsent > 0, deadline))
             return false;
         if (PQconsumeInput(c->pg) == 0)
-            return PQisBusy(c->pg) == 0;
+            return true;
     }
     return false;
 }
@@ -153,22 +153,22 @@ void ld_pg_look(struct pg_conn *c)
 {
     struct pollfd fd = {.fd = PQsocket(c->pg), .events = POLLIN};
 
-    while (!c->is_broken && poll(&fd, 1, 0) > 0)
+    while (!c->is_broken && (PQstatus(c->pg) != CONNECTION_OK || poll(&fd, 1, 0) > 0))
         if (PQconsumeInput(c->pg) == 0 || PQstatus(c->pg) != CONNECTION_OK)
             break_off(c);
 }
 
 /* --- statements ------------------------------------------------------------------------------------------- */
 
-static void name_of(enum pg_statement s, char name[8])
+static void name_of(enum pg_statement s, char name[16])
 {
-    (void)snprintf(name, 8, "s%d", (int)s);
+    (void)snprintf(name, 16, "s%d", (int)s);
 }
 
 void ld_pg_send(struct pg_conn *c, enum pg_statement s, const struct pg_args *args)
 {
     static const int binary[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    char name[8];
+    char name[16];
 
     if (c->is_broken)
         return;
@@ -300,10 +300,16 @@ static bool set_up(struct pg_conn *c, const struct ld_pg_config *config, int64_t
     return ld_pg_end(c, deadline) && is_set;
 }
 
-/* One round trip. The first statement that is refused tells why: mostly a table that is not there. */
+/* A schema, a table or a column that is not there, or may not be used. */
+static bool is_missing(const PGresult *r)
+{
+    return strncmp(ld_pg_state(r), "3F", 2) == 0 || strncmp(ld_pg_state(r), "42", 2) == 0;
+}
+
+/* One round trip. The first statement that is refused tells why. */
 static bool prepare(struct pg_conn *c, int64_t deadline, bool *is_bare)
 {
-    char name[8];
+    char name[16];
 
     for (int s = 0; s < PG_N && !c->is_broken; s++) {
         name_of((enum pg_statement)s, name);
@@ -313,14 +319,16 @@ static bool prepare(struct pg_conn *c, int64_t deadline, bool *is_bare)
     ld_pg_sync(c);
     for (int s = 0; s < PG_N; s++) {
         PGresult *r = ld_pg_next(c, deadline);
-        if (!c->is_broken && !*is_bare && !ld_pg_is(r, PGRES_COMMAND_OK)) {
-            *is_bare = true;
-            (void)ld_pg_say(&c->why, "the database has not the tables of a shared log (laplacectl cluster init): ",
-                            PQresultErrorMessage(r));
+        if (!c->is_broken && !ld_pg_is(r, PGRES_COMMAND_OK)) {
+            *is_bare = is_missing(r);
+            c->is_broken = true;
+            (void)ld_pg_say(
+                &c->why, *is_bare ? "the database has not the tables of a shared log (laplacectl cluster init): " : "",
+                PQresultErrorMessage(r));
         }
         PQclear(r);
     }
-    return ld_pg_end(c, deadline) && !*is_bare;
+    return ld_pg_end(c, deadline);
 }
 
 struct pg_conn *ld_pg_connect(const struct ld_pg_config *config, int64_t deadline, bool *is_bare,

@@ -150,7 +150,7 @@ static enum ld_shared_rc check_place(const struct reading *at, const PGresult *t
     unsigned char hash[LD_CHAIN_BYTES];
 
     if (PQntuples(tip) == 0 && at->seen.seq > 0)
-        return forked(at, "a shared log that has never had this tenant");
+        return forked(at, "of a tenant that the shared log has never had");
     if (PQntuples(tip) == 0 || ld_pg_int(tip, 0, 2) != 0)
         return (enum ld_shared_rc)ld_fail_as(LD_SHARED_NONE, at->why, "%s", ld_shared_say(LD_SHARED_NONE));
     if (at->seen.seq == 0)

@@ -9,7 +9,8 @@ As a module:
 As a program, for tests in other languages: FOLDER holds all state, and instances outlive the call.
 
     pg.py FOLDER start [N_STANDBYS] | url | sql TEXT | set NAME VALUE | kill_primary | promote | rejoin | fail_over
-          | stop_standbys | start_standbys | freeze_standbys | thaw_standbys | end
+          | stop_standbys | start_standbys | freeze_standbys | thaw_standbys | freeze_primary | thaw_primary
+          | wait SECONDS | end
 
 Commits wait for any one standby (synchronous_standby_names). PostgreSQL refuses to run as root, so root runs it as
 the user postgres, or as nobody. Processes are ended by their pid, which PostgreSQL writes into its folder."""
@@ -132,7 +133,10 @@ class Instance:
             subprocess.Popen([programs() / "postgres", "-D", self.data], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd="/",
                              env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, start_new_session=True, **who)
         if is_waiting:
-            wait_for(self.answers)
+            try:
+                wait_for(self.answers)
+            except RuntimeError as e:
+                raise RuntimeError(f"{self.name}: {(self.home / 'log').read_text()[-2000:]}") from e
 
     def processes(self):
         """The postmaster and its children."""
@@ -166,6 +170,8 @@ class Instance:
             except ProcessLookupError:
                 pass
         wait_for(lambda: not any(is_alive(pid) for pid in pids))
+        for left in self.home.glob(".s.PGSQL.*"):  # PostgreSQL takes a dead process that nobody has waited for to be alive
+            left.unlink()
 
     def stop(self):
         pid = self.pid
@@ -350,6 +356,12 @@ def main(folder, command, *args):
         print(pg.url)
     elif command == "sql":
         print(pg.primary.sql(args[0]))
+    elif command in ("freeze_primary", "thaw_primary"):
+        pg.primary.signal_all(signal.SIGSTOP if command == "freeze_primary" else signal.SIGCONT)
+        if command == "thaw_primary":
+            pg.wait_synchronous()
+    elif command == "wait":
+        time.sleep(float(args[0]))
     elif command == "set":
         pg.set(*args)
     elif command in ("kill_primary", "promote", "rejoin", "fail_over", "end"):

@@ -23,17 +23,23 @@ static inline void pg_kit(const char *command)
     ck_assert_msg(system(line) == 0, "%s", line);
 }
 
-static inline const char *pg_url(void)
+/* The first line of what the kit says. */
+static inline const char *pg_ask(const char *command)
 {
-    static char url[256];
-    char line[256];
-    (void)snprintf(line, sizeof line, "/usr/bin/python3 -B tests/cluster/pg.py %s/pg url", pg_folder);
+    static char said[256];
+    char line[1024];
+    (void)snprintf(line, sizeof line, "/usr/bin/python3 -B tests/cluster/pg.py %s/pg %s", pg_folder, command);
     FILE *in = popen(line, "r");
     ck_assert_ptr_nonnull(in);
-    ck_assert_ptr_nonnull(fgets(url, sizeof url, in));
+    ck_assert_ptr_nonnull(fgets(said, sizeof said, in));
     (void)pclose(in);
-    url[strcspn(url, "\n")] = '\0';
-    return url;
+    said[strcspn(said, "\n")] = '\0';
+    return said;
+}
+
+static inline const char *pg_url(void)
+{
+    return pg_ask("url");
 }
 
 static inline void pg_begin(void)

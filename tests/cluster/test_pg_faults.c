@@ -379,8 +379,9 @@ static void judge_scribe(const struct scribe *s, const int *n_times)
 
 static struct scribe scribes[N_WRITERS];
 
-/* Two writers share a tenant, two have one of their own. */
-static void one_loss(int round)
+/* Two writers share a tenant, two have one of their own; the fault comes while they write. What is left is judged when
+ * all is over. */
+static void write_through(const char *const *fault, size_t n_faults, int wait_ms)
 {
     static const char *const tenant[N_WRITERS] = {"lost-0", "lost-0", "lost-1", "lost-2"};
     static int n_times[N_WRITERS * N_LINES];
@@ -388,21 +389,20 @@ static void one_loss(int round)
     _Atomic bool is_over = false;
     memset(n_times, 0, sizeof n_times);
     for (int i = 0; i < N_WRITERS; i++) {
-        char node[4];
+        char node[16];
         (void)snprintf(node, sizeof node, "n%d", i);
         struct scribe *s = &scribes[i];
         memset(s, 0, sizeof *s);
-        pg_open(&s->w, node, tenant[i]);
+        pg_open_for(&s->w, node, tenant[i], wait_ms);
         s->first = i * N_LINES;
         s->is_over = &is_over;
         ck_assert_int_eq(pg_follow(&s->w), LD_SHARED_OK);
         ck_assert_int_eq(pthread_create(&s->thread, NULL, scribble, s), 0);
     }
     (void)usleep(300000);
-    pg_kit("kill_primary");
-    pg_kit("promote");
-    pg_kit("rejoin");
-    (void)usleep(700000);
+    for (size_t i = 0; i < n_faults; i++)
+        pg_kit(fault[i]);
+    (void)usleep(1500000);
     is_over = true;
     for (int i = 0; i < N_WRITERS; i++)
         (void)pthread_join(scribes[i].thread, NULL);
@@ -414,16 +414,42 @@ static void one_loss(int round)
         ck_assert_int_eq(scribes[i].said[scribes[i].n - 1], LD_SHARED_OK);
         pg_close(&scribes[i].w);
     }
-    printf("primary lost, round %d: %d ok, %d behind, %d unknown, %d down\n", round, n_of[LD_SHARED_OK],
-           n_of[LD_SHARED_BEHIND], n_of[LD_SHARED_UNKNOWN], n_of[LD_SHARED_DOWN]);
+    printf("%s: %d ok, %d behind, %d unknown, %d down\n", fault[0], n_of[LD_SHARED_OK], n_of[LD_SHARED_BEHIND],
+           n_of[LD_SHARED_UNKNOWN], n_of[LD_SHARED_DOWN]);
     ck_assert_int_gt(n_of[LD_SHARED_OK], 10);
     pg_kit("sql \"DELETE FROM laplaced.batch; UPDATE laplaced.tenant SET deleted_at = 1\"");
 }
 
 START_TEST(a_primary_that_is_lost_takes_no_acknowledged_batch_along_and_settle_tells_the_truth_of_the_others)
 {
+    static const char *const fault[] = {"kill_primary", "promote", "rejoin"};
     for (int round = 0; round < 3; round++)
-        one_loss(round);
+        write_through(fault, 3, 5000);
+}
+END_TEST
+
+START_TEST(a_primary_that_hangs_and_goes_on_has_each_line_as_it_was_said)
+{
+    static const char *const fault[] = {"freeze_primary", "wait 2.5", "thaw_primary"};
+    write_through(fault, 3, 1000);
+}
+END_TEST
+
+START_TEST(standbys_that_hang_and_go_on_leave_each_line_as_it_was_said)
+{
+    static const char *const fault[] = {"freeze_standbys", "wait 2.5", "thaw_standbys"};
+    write_through(fault, 3, 1000);
+}
+END_TEST
+
+START_TEST(sessions_that_are_terminated_at_random_leave_each_line_as_it_was_said)
+{
+    static const char *const fault[] = {
+        "sql \"DO \\$\\$BEGIN FOR i IN 1..100 LOOP PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+        "usename = "
+        "'laplaced' ORDER BY random() LIMIT 2; PERFORM pg_sleep(0.02); PERFORM pg_stat_clear_snapshot(); END LOOP; "
+        "END\\$\\$\""};
+    write_through(fault, 1, 5000);
 }
 END_TEST
 
@@ -455,6 +481,9 @@ static Suite *suite(void)
     tcase_add_test(c, a_role_that_may_commit_without_standbys_does_not);
     tcase_add_test(c, a_trusted_primary_acknowledges_alone);
     c = add_case(s, "losses");
+    tcase_add_test(c, sessions_that_are_terminated_at_random_leave_each_line_as_it_was_said);
+    tcase_add_test(c, standbys_that_hang_and_go_on_leave_each_line_as_it_was_said);
+    tcase_add_test(c, a_primary_that_hangs_and_goes_on_has_each_line_as_it_was_said);
     tcase_add_test(c,
                    a_primary_that_is_lost_takes_no_acknowledged_batch_along_and_settle_tells_the_truth_of_the_others);
     return s;

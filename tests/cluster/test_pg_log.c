@@ -256,6 +256,20 @@ START_TEST(a_row_that_was_changed_or_lost_in_the_database_breaks_the_chain)
 }
 END_TEST
 
+/* A database that was set back must not be taken for one whose tenant was deleted. */
+START_TEST(a_tenant_that_the_database_has_never_had_is_a_fork_for_a_copy_and_none_for_nobody)
+{
+    struct writer a;
+    struct ld_shared_turn *turn = NULL;
+    pg_open(&a, "a", "never");
+    a.id = 1000000;
+    ck_assert_int_eq(a.log->ops->take(a.log, a.id, &a.at, pg_tell, &a, &turn, &why), LD_SHARED_NONE);
+    a.at.seq = 3;
+    expect_forked(&a, &a.at, "never had");
+    pg_close(&a);
+}
+END_TEST
+
 START_TEST(an_end_of_the_log_that_was_lost_is_no_shorter_log_but_a_fork)
 {
     struct writer a;
@@ -309,6 +323,30 @@ START_TEST(a_tenant_that_is_dropped_is_gone_for_all_and_its_name_begins_anew)
     ck_assert_int_eq(b.log->ops->read(b.log, b.id, &b.at, 100, pg_tell, &b, &why), LD_SHARED_NONE);
     ck_assert_int_eq(b.log->ops->find(b.log, "dropped", true, &t, &is_new, &why), LD_SHARED_OK);
     ck_assert(is_new && t.id != a.id && t.tip.seq == 0);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
+/* The watch removes them; nobody waits for it. */
+START_TEST(the_lines_of_a_dropped_tenant_go_and_those_of_others_stay)
+{
+    struct writer a, b;
+    pg_open(&a, "a", "going");
+    pg_open(&b, "b", "staying");
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
+        ck_assert_int_eq(pg_write(&b, "one\n", 1), LD_SHARED_OK);
+    }
+    ck_assert_int_eq(a.log->ops->drop(a.log, a.id, &why), LD_SHARED_OK);
+    char count[256], kept[256];
+    (void)snprintf(count, sizeof count, "sql \"SELECT count(*) FROM laplaced.batch WHERE tenant = %d\"", (int)a.id);
+    (void)snprintf(kept, sizeof kept, "sql \"SELECT count(*) FROM laplaced.batch WHERE tenant = %d\"", (int)b.id);
+    for (int i = 0; i < 60 && strcmp(pg_ask(count), "0") != 0; i++)
+        (void)usleep(250000);
+    ck_assert_str_eq(pg_ask(count), "0");
+    ck_assert_str_eq(pg_ask(kept), "3");
+    ck_assert_int_eq(pg_write(&b, "two\n", 1), LD_SHARED_OK);
     pg_close(&a);
     pg_close(&b);
 }
@@ -413,9 +451,11 @@ static Suite *suite(void)
     tcase_add_test(c, a_long_log_is_read_in_parts_and_taken_whole);
     tcase_add_test(c, a_copy_with_other_lines_or_more_of_them_is_told_that_it_is_a_fork);
     tcase_add_test(c, a_row_that_was_changed_or_lost_in_the_database_breaks_the_chain);
+    tcase_add_test(c, a_tenant_that_the_database_has_never_had_is_a_fork_for_a_copy_and_none_for_nobody);
     tcase_add_test(c, an_end_of_the_log_that_was_lost_is_no_shorter_log_but_a_fork);
     tcase_add_test(c, a_name_is_made_once_and_found_by_all);
     tcase_add_test(c, a_tenant_that_is_dropped_is_gone_for_all_and_its_name_begins_anew);
+    tcase_add_test(c, the_lines_of_a_dropped_tenant_go_and_those_of_others_stay);
     tcase_add_test(c, tips_name_the_living_in_order_with_the_end_of_their_logs);
     tcase_add_test(c, health_counts_the_standbys_that_commits_wait_for);
     tcase_add_test(c, an_address_that_is_none_and_a_database_without_tables_are_refused);
