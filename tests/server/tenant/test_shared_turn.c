@@ -616,7 +616,24 @@ START_TEST(a_copy_is_refused_without_its_log_and_put_aside_under_another)
     node[2].world.shared = NULL;
     ck_assert_int_eq(ld_tenant_open(&node[2].t, &node[2].world, "t", NULL, &why), LD_STORE_FOREIGN);
     ck_assert_ptr_nonnull(strstr(why.text, "copy of a shared log"));
+    struct ld_store *store = NULL; /* as what is restored from its snapshot: a log of its own */
+    char path[96];
+    snprintf(path, sizeof path, "%s/tenants/t.db", node[2].dir);
+    ck_assert_int_eq(ld_store_open(&store, path, false, &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_be_no_copy(store, &why), LD_STORE_OK);
+    ld_store_close(store);
+    ck_assert_int_eq(ld_tenant_open(&node[2].t, &node[2].world, "t", NULL, &why), LD_STORE_OK);
+    ck_assert_uint_eq(digest_of(node[2].t), digest_of(node[0].t));
+    ld_tenant_release(node[2].t);
     node[2].world.shared = &shared.base;
+    ck_assert_int_eq(ld_tenant_open(&node[2].t, &node[2].world, "t", NULL, &why), LD_STORE_FOREIGN);
+    ck_assert_ptr_nonnull(strstr(why.text, "log of its own"));
+    remove_dir(node[2].dir);
+    ck_assert_int_eq(mkdir(node[2].dir, 0700), 0);
+    snprintf(path, sizeof path, "%s/tenants", node[2].dir);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    open_node(2, NULL);
+    ld_tenant_release(node[2].t);
     ck_assert_int_eq(shared.base.ops->drop(&shared.base, the_tenant()->id, &why), LD_SHARED_OK);
     ck_assert_int_eq(ld_tenant_open(&node[2].t, &node[2].world, "t", NULL, &why), LD_STORE_GONE);
     expect_status(node[0].t, op_select(node[0].t, "{\"user\":\"u\"}", "d"), 404);
