@@ -210,26 +210,31 @@ static void refuse_observation(struct ld_tenant *t, struct ld_op *op, int rc, co
     ld_problem_from_core(ld_op_problem(op), rc, msg->text[0] != '\0' ? &at : NULL);
 }
 
-/* Others have written since the item was looked up: it may be in the log by now, or its vectors of other dimensions.
- * False: the op is refused, and was told. */
+/* A refusal in the middle: what came before it stays. */
+static void tell_part(struct ld_op *op)
+{
+    const struct ld_problem p = *op->problem;
+
+    ld_op_forgive(op);
+    ld_problem_set(ld_op_problem(op), p.status, "the first %zu of %zu observations were recorded; %.300s", op->n_safe,
+                   op->n, p.detail);
+    ld_op_problem(op)->retry_after_s = p.retry_after_s;
+    for (size_t i = 0; i < p.n_errors; i++)
+        ld_problem_add(ld_op_problem(op), p.errors[i].pointer, "%s", p.errors[i].detail);
+}
+
+/* Others have written since the items were looked up: those from the i-th on may be in the log by now, or their vectors
+ * of other dimensions. False: the op is refused, and was told. */
 static bool look_again(struct ld_tenant *t, struct ld_op *op, size_t i)
 {
     const bool is_current = !ld_op_is_outdated(t, op);
 
-    if (is_current && op->events[i].as.observed.id != NULL)
-        (void)look_up(t, op, i);
-    if (op->problem->status == 0 || op->n_safe == 0)
-        return op->problem->status == 0;
-    const int status = op->problem->status;
-    const char *why = is_current ? "an observation of another user, arm or reward has this id"
-                                 : "the configuration has changed since the request came";
-    ld_op_forgive(op);
-    ld_problem_set(ld_op_problem(op), status, "the first %zu of %zu observations were recorded; the next is refused",
-                   op->n_safe, op->n);
-    char pointer[160];
-    point_at_item(op, i, is_current ? "/id" : "", pointer, sizeof pointer);
-    ld_problem_add(ld_op_problem(op), pointer, "%s", why);
-    return false;
+    for (size_t k = i; is_current && k < op->n && op->problem->status == 0; k++)
+        if (op->events[k].type != KB_EV_NONE && op->events[k].as.observed.id != NULL && !look_up(t, op, k))
+            break;
+    if (op->problem->status != 0 && op->n_safe > 0)
+        tell_part(op);
+    return op->problem->status == 0;
 }
 
 /* An observation depends on no other event: where it is to be staged again, flushing is enough, but for what others may

@@ -89,6 +89,25 @@ static bool is_answered_before(struct ld_tenant *t, struct ld_op *op)
     return is_known;
 }
 
+/* With a shared log: a decision that is out of date is made again, and may come to nothing that is to be recorded
+ * (*is_over). KB_EBUSY: its user may have got an arm to keep in the open batch. */
+static int look_again(struct ld_tenant *t, struct ld_op *op, bool *is_over)
+{
+    const bool is_kept = op->event.as.decided.assigned_until_ms > 0;
+    struct ld_problem p;
+
+    *is_over = false;
+    if (is_kept && kb_ids_find(&t->batch.ids, op->event.as.decided.user) != KB_ID_NONE)
+        return KB_EBUSY;
+    if (!ld_tenant_is_stale(t, op))
+        return KB_OK;
+    ld_problem_init(&p);
+    if (ld_tenant_select_again(t, op, &p) != 0)
+        *ld_op_problem(op) = p;
+    *is_over = p.status != 0 || op->answer == NULL;
+    return KB_OK;
+}
+
 /* The arm was drawn in the serving thread; here the decision is only recorded, or a refusal confirmed, unless the log
  * has the answer to give. A retry of the caller's id may meet
  * its first attempt in the log (answered from there) or in this very batch (KB_EBUSY, and then in the log). The bound
@@ -98,6 +117,7 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = op->event};
     struct kb_errmsg msg = {.text = ""};
+    bool is_over;
     int rc;
 
     if (op->problem->status != 0)
@@ -106,6 +126,12 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
         return 0;
     if (ld_op_is_outdated(t, op))
         return 0;
+    if (op->again != NULL) {
+        rc = look_again(t, op, &is_over);
+        if (rc != KB_OK || is_over)
+            return rc;
+        entry.ev = op->event;
+    }
     if (t->n_pending + t->batch.n_decided >= t->world->max_pending) {
         ld_op_refuse_busy(op, "too many decisions wait for their reward");
         ld_problem_limit(ld_op_problem(op), "pending", (double)t->world->max_pending);
@@ -125,6 +151,8 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
     if (rc == KB_OK) {
         ld_op_reply_text(op, op->answer, op->n_answer);
         op->answer = NULL;
+        if (op->again != NULL && entry.ev.as.decided.assigned_until_ms > 0)
+            ld_batch_remember(t, entry.ev.as.decided.user);
     }
     return ld_op_conclude(op, rc, &msg);
 }

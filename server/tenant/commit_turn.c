@@ -65,10 +65,19 @@ static void run_op(struct ld_tenant *t, struct ld_op *op)
         finish(t, op);
 }
 
+/* The time is read once: all events of a turn carry the same, and a long turn does not let windows close under its own
+ * ops. Other servers of a shared log have clocks of their own, and times of a log never go back. */
+static void read_clock(struct ld_tenant *t)
+{
+    t->now_ms = t->world->now_ms();
+    if (t->now_ms < t->shared.at_ms)
+        t->now_ms = t->shared.at_ms;
+}
+
 /* A turn of one op, without the line. */
 void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op)
 {
-    t->now_ms = t->world->now_ms();
+    read_clock(t);
     t->has_failed = false;
     run_op(t, op);
     ld_batch_end(t);
@@ -106,15 +115,14 @@ static size_t run_line(struct ld_tenant *t, size_t n_left)
     return n_left;
 }
 
-/* One turn. The time is read once: all events of a turn carry the same, and a long turn does not let windows close
- * under its own ops. Ops that come while others are staged go into the same commit: the disk is what they would wait
+/* One turn. Ops that come while others are staged go into the same commit: the disk is what they would wait
  * for. Returns whether more ops wait, so that the scheduler can let other tenants go first. */
 bool ld_tenant_run_writer(struct ld_tenant *t)
 {
     size_t n_left = LD_TURN_OPS;
     int n_rests = 0;
 
-    t->now_ms = t->world->now_ms();
+    read_clock(t);
     t->has_failed = false;
     ld_queue_begin_turn(t);
     if (t->world->shared != NULL)

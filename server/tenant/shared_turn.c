@@ -127,10 +127,16 @@ void ld_shared_end(struct ld_tenant *t)
 
 static const char *refusal(enum ld_shared_rc rc)
 {
-    return rc == LD_SHARED_FORKED  ? "the shared log has other lines than this server, which takes no changes until an "
-                                     "operator has looked; nothing was recorded"
-           : rc == LD_SHARED_NOMEM ? "out of memory; nothing was recorded"
-                                   : "the shared log cannot be reached; nothing was recorded";
+    static const char *const said[] = {
+        [LD_SHARED_OK] = "this server's copy of the log cannot be written; nothing was recorded",
+        [LD_SHARED_BEHIND] = "the turn in the shared log was lost; nothing was recorded",
+        [LD_SHARED_FORKED] =
+            "the shared log has other lines than this server, which takes no changes until an operator "
+            "has looked; nothing was recorded",
+        [LD_SHARED_NOMEM] = "out of memory; nothing was recorded",
+    };
+
+    return said[rc] != NULL ? said[rc] : "the shared log cannot be reached; nothing was recorded";
 }
 
 /* Tasks of this server's own take no turn: what they read is its copy. */

@@ -57,6 +57,8 @@ struct ld_op {
     uint32_t dims_epoch;             /* of the tenant when vectors were decoded */
     uint32_t arms_epoch;             /* EVENT decided: of the catalogue that it was made among */
     struct kb_event event;           /* EVENT: decided, graph, arms */
+    const struct ld_select *again;   /* EVENT decided, with a shared log: the request (the document's), and what the */
+    uint64_t seen_seq, version;      /* decision rests on: the last event, and the configuration */
     bool is_drafted;                 /* EVENT graph: made beside the writer */
     uint64_t line;                   /* and what of its row is written already (batch.h) */
     char *answer;                    /* EVENT decided: the answer to give (owned) */
@@ -151,6 +153,11 @@ uint32_t ld_tenant_dims(struct ld_tenant *t, struct ld_doc *doc, uint32_t *conte
  * otherwise op holds the decided event and the answer, ready for ld_tenant_submit. 0, or -1 with *p. */
 int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op,
                      struct ld_problem *p);
+
+/* With a shared log, in the writer's turn: whether what the decision rests on has changed since, and the same request
+ * decided by what holds now. 0, or -1 with *p; the op may have its whole answer in `reply` then. */
+bool ld_tenant_is_stale(const struct ld_tenant *t, const struct ld_op *op);
+int ld_tenant_select_again(struct ld_tenant *t, struct ld_op *op, struct ld_problem *p);
 
 /* What the model thinks of each user with each arm, as POST /tenants/{t}/posterior answers, into *out; of one moment,
  * under the lock for decisions. dims_epoch: of the moment when the body was decoded. 0; -1 with *p; 1: the dimensions

@@ -9,9 +9,11 @@
  *
  * Cost of the lock: one pair of atomic operations, shared by all readers of a tenant. Failure: *p, and the
  * op is the caller's as before; nothing was recorded, so the request may be sent again. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/metrics.h"
 #include "tenant/tenant_impl.h"
 #include "json/json_in.h"
 #include "json/json_out.h"
@@ -138,6 +140,7 @@ static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, c
     ev->as.decided.is_deferred = q->is_deferred;
     ev->as.decided.level = d->level;
     op->arms_epoch = t->arms_epoch;
+    op->version = kb_engine_version(t->engine);
     if (ld_settings_log_odds(&t->settings) && copy_odds(d, op) != KB_OK)
         return KB_ENOMEM;
     return ld_settings_log_candidates(&t->settings) ? copy_among(t, &q->query, d, op) : KB_OK;
@@ -208,6 +211,39 @@ out:
     return rc;
 }
 
+/* With a shared log others may change what the decision rests on before it is written: its request is kept. False: no
+ * memory. */
+static bool keep_request(const struct ld_tenant *t, const struct ld_select *select, struct ld_op *op)
+{
+    if (t->world->shared == NULL || select->is_dry_run || op->again != NULL)
+        return true;
+    struct ld_select *again = ld_doc_alloc(op->doc, 1, sizeof *again);
+    if (again == NULL)
+        return false;
+    *again = *select;
+    if (select->flag != NULL && (again->flag = copy(op->doc, select->flag, strlen(select->flag) + 1)) == NULL)
+        return false;
+    op->again = again;
+    return true;
+}
+
+/* The arm may have gone, or be stopped, and the rules be others; and who is to keep the arm that was drawn may have got
+ * another by now. */
+bool ld_tenant_is_stale(const struct ld_tenant *t, const struct ld_op *op)
+{
+    return op->arms_epoch != t->arms_epoch || op->version != kb_engine_version(t->engine) ||
+           (op->event.as.decided.assigned_until_ms > 0 && op->seen_seq != t->seq);
+}
+
+/* The decision keeps its id, and so its draw. */
+int ld_tenant_select_again(struct ld_tenant *t, struct ld_op *op, struct ld_problem *p)
+{
+    free(op->answer);
+    op->answer = NULL;
+    ld_count(&t->world->metrics->shared.decided_anew, 1);
+    return ld_tenant_select(t, op->again, op->event.as.decided.decision, op, p);
+}
+
 /* Cost: that of kb_engine_decide, plus the JSON of the answer. The lock is held for both, because the answer names arms
  * by pointers into the engine; nothing else is done under it. */
 int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op,
@@ -219,7 +255,8 @@ int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const 
     bool is_current = true;
 
     op->is_named = select->decision != NULL;
-    if (scratch != NULL) {
+    op->seen_seq = ld_tenant_tip(t); /* or what is applied meanwhile */
+    if (scratch != NULL && keep_request(t, select, op)) {
         pthread_rwlock_rdlock(&t->deciding);
         is_current = op->dims_epoch == t->dims_epoch;
         if (is_current)

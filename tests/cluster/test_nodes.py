@@ -150,6 +150,59 @@ def test_laplaced_after_reads_what_was_written_elsewhere(three, name):
         a.call("GET", f"/tenants/{name}/stats", headers={"Laplaced-After": bad}, expect=400)
 
 
+def test_a_stop_that_was_acknowledged_holds_at_every_server(three, name):
+    """No decision that was asked for behind its answer is the policy's, at whichever server."""
+    three[0].put_tenant(name, algorithm="ts", routing={"holdout": {"share": 0, "baseline": {"arm": "safe"}}})
+    three[0].call("PUT", f"/tenants/{name}/arms", {"arms": [{"id": i} for i in ("safe", "bold", "new")]})
+    shown, stopped_at, is_over = [], [], threading.Event()
+
+    def ask(api):
+        while not is_over.is_set():
+            asked = time.monotonic()
+            arm = api.select("u", tenant=name)["arm"]
+            shown.append((asked, time.monotonic(), arm))
+    threads = [threading.Thread(target=ask, args=(Client(s.server),)) for s in three[1:] for _ in range(2)]
+    for t in threads:
+        t.start()
+    for _ in range(5):
+        time.sleep(0.3)
+        three[0].call("POST", f"/tenants/{name}/stop")
+        begin = time.monotonic()
+        time.sleep(0.3)
+        stopped_at.append((begin, time.monotonic()))
+        three[0].call("POST", f"/tenants/{name}/start")
+    is_over.set()
+    for t in threads:
+        t.join()
+    within = [arm for asked, told, arm in shown if any(begin <= asked and told <= end for begin, end in stopped_at)]
+    assert len(within) > 50 and set(within) == {"safe"}, collections.Counter(within)
+    assert {"bold", "new"} & {arm for _, _, arm in shown}
+    settle(three, name)
+
+
+def test_an_arm_that_was_retired_is_shown_nowhere_afterwards(three, name):
+    three[0].put_tenant(name, algorithm="ts")
+    three[0].call("PUT", f"/tenants/{name}/arms", {"arms": [{"id": f"arm{i}"} for i in range(12)]})
+    for api in three:
+        api.select("u", tenant=name)
+    for i in range(10):
+        three[i % 3].call("PATCH", f"/tenants/{name}/arms", {"remove": [f"arm{i}"]})
+        for k in range(1, 3):
+            for _ in range(5):
+                arm = three[(i + k) % 3].select("u", tenant=name)["arm"]
+                assert int(arm[3:]) > i, (arm, i)
+    settle(three, name)
+
+
+def test_a_user_sticks_to_one_arm_whichever_servers_decide_first(three, name):
+    three[0].put_tenant(name, algorithm="ts", routing={"sticky": {"ttl_s": 3600}})
+    three[0].call("PUT", f"/tenants/{name}/arms", {"arms": [{"id": f"arm{i}"} for i in range(8)]})
+    for i in range(100):
+        arms = at_once(*[lambda api=api: api.select(f"u{i}", tenant=name)["arm"] for api in three])
+        assert len(set(arms)) == 1, arms
+    settle(three, name)
+
+
 # ---- deaths
 
 class Writer:

@@ -173,7 +173,7 @@ static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const stru
     struct kbt_shared_tenant *t;
 
     *turn = NULL;
-    if (l->meddle != NULL)
+    if (++l->n_takes >= l->meddle_at && l->meddle != NULL)
         l->meddle(l->arg);
     t = find_id(l, id);
     if (happens(l, l->odds.untaken, &l->n_untaken))

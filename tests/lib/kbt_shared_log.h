@@ -43,6 +43,7 @@ struct kbt_shared_log {
     size_t n_tenants;
     void (*meddle)(void *arg); /* before a turn is given to who asks for it: others may write; NULL: nobody does */
     void *arg;
+    size_t n_takes, meddle_at; /* not before so many takes */
     /* How often: */
     size_t n_ok, n_behind, n_down, n_unknown_in, n_unknown_out, n_unsettled, n_untaken;
 };

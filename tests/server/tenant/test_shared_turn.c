@@ -449,6 +449,264 @@ START_TEST(what_was_acknowledged_is_in_the_log_once_and_all_servers_have_it)
 }
 END_TEST
 
+/* ---- one thing at a time ----------------------------------------------------------------------------------------- */
+
+#define PLAIN "{\"algorithm\":\"ucb\"}"
+#define KEEPING "{\"algorithm\":\"ts\",\"routing\":{\"sticky\":{\"ttl_s\":3600}}}"
+#define FOUR "{\"arms\":[\"a\",\"b\",\"c\",\"d\"]}"
+
+/* Three servers, and a catalogue that all of them know. */
+static void begin_with(const char *configuration, const char *arms)
+{
+    begin(1, configuration);
+    expect_status(node[0].t, op_arms(node[0].t, arms), 200);
+    for (int i = 1; i < N_NODES; i++)
+        follow(i);
+}
+
+static void arm_of(const struct ld_op *op, char *out, size_t cap)
+{
+    const char *at = strstr(op->reply != NULL ? op->reply : op->answer, "\"arm\":\"");
+
+    ck_assert_ptr_nonnull(at);
+    snprintf(out, cap, "%.*s", (int)strcspn(at + 7, "\""), at + 7);
+}
+
+START_TEST(a_reward_finds_the_decision_that_another_server_has_made_just_now)
+{
+    begin_with(PLAIN, FOUR);
+    for (int i = 0; i < 30; i++) {
+        char text[64], id[16];
+
+        snprintf(id, sizeof id, "d%d", i);
+        snprintf(text, sizeof text, "{\"decision\":\"d%d\",\"reward\":1}", i);
+        expect_status(node[i % 3].t, op_select(node[i % 3].t, "{\"user\":\"u\"}", id), 200);
+        expect_reply(node[(i + 1) % 3].t, op_rewards(node[(i + 1) % 3].t, text), APPLIED);
+        expect_reply(node[(i + 2) % 3].t, op_rewards(node[(i + 2) % 3].t, text), DUPLICATE);
+    }
+    end();
+}
+END_TEST
+
+START_TEST(one_decision_id_at_two_servers_is_one_decision)
+{
+    begin_with(PLAIN, FOUR);
+    struct ld_op *first = op_select(node[0].t, "{\"user\":\"u\",\"decision\":\"mine\"}", NULL);
+    struct ld_op *second = op_select(node[1].t, "{\"user\":\"u\",\"decision\":\"mine\"}", NULL);
+    ck_assert_int_eq(settle_op(node[0].t, first), 200);
+    ck_assert_int_eq(settle_op(node[1].t, second), 200);
+    ck_assert_str_eq(first->reply, second->reply);
+    ld_op_free(first);
+    ld_op_free(second);
+    follow(0);
+    ck_assert_uint_eq(counts_of(node[0].t).decided, 1);
+    end();
+}
+END_TEST
+
+START_TEST(an_arm_that_another_server_took_away_is_shown_nowhere_afterwards)
+{
+    char arm[32];
+
+    begin_with(PLAIN, FOUR);
+    for (int i = 0; i < 20; i++) {
+        char id[16];
+
+        snprintf(id, sizeof id, "d%d", i);
+        struct ld_op *op = op_select(node[1].t, "{\"user\":\"u\"}", id); /* by a model that knows of nothing yet */
+        expect_status(node[0].t, op_arms(node[0].t, i % 2 == 0 ? "{\"arms\":[\"e\",\"f\"]}" : FOUR), 200);
+        ck_assert_int_eq(settle_op(node[1].t, op), 200);
+        arm_of(op, arm, sizeof arm);
+        ck_assert_msg((strpbrk(arm, "ef") != NULL) == (i % 2 == 0), "%s", arm);
+        ck_assert_str_eq(op->event.as.decided.slots[0].arm, arm);
+        ld_op_free(op);
+    }
+    ck_assert_uint_ge(node[1].metrics.shared.decided_anew, 20);
+    struct ld_op *op = op_select(node[1].t, "{\"user\":\"u\",\"candidates\":[\"e\"]}", "last");
+    expect_status(node[0].t,
+                  op_settings("{\"algorithm\":\"ucb\",\"routing\":{\"stopped\":true,\"holdout\":"
+                              "{\"baseline\":{\"rule\":\"uniform\"}}}}"),
+                  200);
+    ck_assert_int_eq(settle_op(node[1].t, op), 200);
+    ck_assert_int_eq((int)op->event.as.decided.route, (int)KB_ROUTE_STOPPED);
+    ld_op_free(op);
+    end();
+}
+END_TEST
+
+START_TEST(a_user_keeps_the_arm_that_whichever_server_drew_first)
+{
+    char user[64], arm[4][32], id[32];
+    size_t n_others = 0;
+
+    begin_with(KEEPING, "{\"arms\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\"]}");
+    for (int i = 0; i < 40; i++) {
+        struct ld_op *op[4]; /* the last two at one server, in one turn */
+
+        snprintf(user, sizeof user, "{\"user\":\"u%d\"}", i);
+        for (int k = 0; k < 4; k++) {
+            snprintf(id, sizeof id, "d%d-%d", i, k);
+            op[k] = op_select(node[k < 2 ? k : 2].t, user, id);
+        }
+        arm_of(op[0], arm[0], sizeof arm[0]);
+        for (int k = 1; k < 4; k++) {
+            arm_of(op[k], arm[k], sizeof arm[k]);
+            n_others += strcmp(arm[0], arm[k]) != 0;
+        }
+        for (int k = 0; k < 4; k++)
+            ld_tenant_submit(node[k < 2 ? k : 2].t, op[k]);
+        for (int k = N_NODES - 1; k >= 0; k--)
+            run_all(node[k].t);
+        arm_of(op[2], arm[0], sizeof arm[0]);
+        for (int k = 0; k < 4; k++) {
+            arm_of(op[k], arm[k], sizeof arm[k]);
+            ck_assert_str_eq(arm[k], arm[k == 2 ? 0 : 2]);
+            ld_op_free(op[k]);
+        }
+    }
+    ck_assert_uint_gt(n_others, 40); /* they had been drawn apart */
+    end();
+}
+END_TEST
+
+/* Lines that are looked up before the first is staged are looked up again when others have written meanwhile. */
+static void write_the_same(void *arg)
+{
+    shared.meddle = NULL;
+    expect_status(node[1].t, op_observe(node[1].t, arg, false), 200);
+}
+
+START_TEST(an_observation_that_two_servers_were_told_is_learned_once)
+{
+    char text[2048] = "", last[128] = "", want[64];
+    enum { N = 12 };
+
+    begin_with(CONFIGURATION, ARMS);
+    for (int i = 0; i < N; i++) { /* each brings a point of the dictionary, which ends a commit */
+        snprintf(last, sizeof last, "{\"id\":\"o%d\",\"user\":\"u\",\"context\":[%d],\"arm\":\"a\",\"reward\":1}\n", i,
+                 5 * i);
+        strcat(text, last);
+    }
+    struct ld_op *op = op_observe(node[0].t, text, true);
+    shared.n_takes = 0;
+    shared.meddle_at = 2 + (size_t)_i; /* in the middle of the op */
+    shared.meddle = write_the_same;
+    shared.arg = last;
+    ck_assert_int_eq(settle_op(node[0].t, op), 200);
+    ck_assert_ptr_null(shared.meddle);
+    snprintf(want, sizeof want, "{\"observed\":%d,\"duplicates\":1}", N - 1);
+    ck_assert_str_eq(op->reply, want);
+    ld_op_free(op);
+    follow(1);
+    ck_assert_uint_eq(counts_of(node[1].t).observed, N);
+    follow(2);
+    compare_nodes();
+    end();
+}
+END_TEST
+
+START_TEST(a_copy_is_refused_without_its_log_and_put_aside_under_another)
+{
+    struct ld_message why = {""};
+    struct ld_shared_tenant found;
+    bool is_new;
+
+    begin_with(PLAIN, FOUR);
+    ld_tenant_release(node[2].t);
+    node[2].world.shared = NULL;
+    ck_assert_int_eq(ld_tenant_open(&node[2].t, &node[2].world, "t", NULL, &why), LD_STORE_FOREIGN);
+    ck_assert_ptr_nonnull(strstr(why.text, "copy of a shared log"));
+    struct ld_store *store = NULL; /* as what is restored from its snapshot: a log of its own */
+    char path[96];
+    snprintf(path, sizeof path, "%s/tenants/t.db", node[2].dir);
+    ck_assert_int_eq(ld_store_open(&store, path, false, &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_be_no_copy(store, &why), LD_STORE_OK);
+    ld_store_close(store);
+    ck_assert_int_eq(ld_tenant_open(&node[2].t, &node[2].world, "t", NULL, &why), LD_STORE_OK);
+    ck_assert_uint_eq(digest_of(node[2].t), digest_of(node[0].t));
+    ld_tenant_release(node[2].t);
+    node[2].world.shared = &shared.base;
+    ck_assert_int_eq(ld_tenant_open(&node[2].t, &node[2].world, "t", NULL, &why), LD_STORE_FOREIGN);
+    ck_assert_ptr_nonnull(strstr(why.text, "log of its own"));
+    remove_dir(node[2].dir);
+    ck_assert_int_eq(mkdir(node[2].dir, 0700), 0);
+    snprintf(path, sizeof path, "%s/tenants", node[2].dir);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    open_node(2, NULL);
+    ld_tenant_release(node[2].t);
+    ck_assert_int_eq(shared.base.ops->drop(&shared.base, the_tenant()->id, &why), LD_SHARED_OK);
+    ck_assert_int_eq(ld_tenant_open(&node[2].t, &node[2].world, "t", NULL, &why), LD_STORE_GONE);
+    expect_status(node[0].t, op_select(node[0].t, "{\"user\":\"u\"}", "d"), 404);
+    ck_assert_int_eq(shared.base.ops->find(&shared.base, "t", true, &found, &is_new, &why), LD_SHARED_OK);
+    const struct ld_settings initial = fixture_settings(PLAIN);
+    open_node(2, &initial);
+    ck_assert_uint_eq(counts_of(node[2].t).seq, 1);
+    char aside[64];
+    snprintf(aside, sizeof aside, "tenants/t.db.copy-%d", 101);
+    ck_assert(fixture_has_file(&node[2], aside));
+    ck_assert_int_eq(ld_tenant_open(&node[3].t, &node[3].world, "t", &initial, &why), LD_STORE_TAKEN);
+    open_node(N_NODES, NULL);
+    ck_assert_uint_eq(digest_of(node[N_NODES].t), digest_of(node[2].t));
+    end();
+}
+END_TEST
+
+START_TEST(a_log_with_other_lines_stops_changes_and_leaves_reading)
+{
+    struct ld_tenant_shared view;
+    uint64_t digest;
+
+    begin_with(PLAIN, FOUR);
+    struct kbt_shared_batch *last = &the_tenant()->batch[the_tenant()->n - 1];
+    digest = digest_of(node[1].t);
+    last->at.hash[0] ^= 1;
+    struct ld_op *op = op_select(node[1].t, "{\"user\":\"u\"}", "d");
+    ck_assert_int_eq(settle_op(node[1].t, op), 503);
+    ck_assert_ptr_nonnull(strstr(op->problem->detail, "other lines"));
+    ld_op_free(op);
+    ld_tenant_shared(node[1].t, &view);
+    ck_assert(view.is_forked);
+    ck_assert_uint_eq(digest_of(node[1].t), digest);
+    ld_tenant_release(node[1].t); /* and so after a start */
+    open_node(1, NULL);
+    ld_tenant_shared(node[1].t, &view);
+    ck_assert(view.is_forked);
+    ck_assert_uint_eq(digest_of(node[1].t), digest);
+    last->at.hash[0] ^= 1;
+    expect_status(node[1].t, op_select(node[1].t, "{\"user\":\"u\"}", "d"), 200);
+    ld_tenant_shared(node[1].t, &view);
+    ck_assert(!view.is_forked);
+    end();
+}
+END_TEST
+
+START_TEST(a_full_disk_of_a_copy_loses_nothing_that_the_log_has)
+{
+    begin_with(PLAIN, FOUR);
+    struct ld_op *op = op_select(node[1].t, "{\"user\":\"u\",\"decision\":\"mine\"}", NULL);
+    limit_files(1);
+    const int status = settle_op(node[1].t, op);
+    const bool is_failing = ld_tenant_is_failing(node[1].t);
+    mend_disk();
+    ck_assert_int_eq(status, 503);
+    ck_assert_ptr_nonnull(strstr(op->problem->detail, "ask again with the same id"));
+    ck_assert(is_failing);
+    ld_op_free(op);
+    op = op_select(node[1].t, "{\"user\":\"u\",\"decision\":\"mine\"}", NULL);
+    ck_assert_int_eq(settle_op(node[1].t, op), 200);
+    ld_op_free(op);
+    follow(0);
+    ck_assert_uint_eq(counts_of(node[0].t).decided, 1);
+    ck_assert_uint_eq(counts_of(node[1].t).decided, 1);
+    ld_tenant_tick(node[1].t, clock_ms);
+    run_all(node[1].t);
+    ck_assert(!ld_tenant_is_failing(node[1].t));
+    follow(2);
+    compare_nodes();
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shared_turn");
@@ -457,5 +715,16 @@ int main(void)
     tcase_set_timeout(random, 120);
     tcase_add_loop_test(random, what_was_acknowledged_is_in_the_log_once_and_all_servers_have_it, 0, 4);
     suite_add_tcase(suite, random);
+    TCase *single = tcase_create("single");
+    tcase_set_timeout(single, 30);
+    tcase_add_test(single, a_reward_finds_the_decision_that_another_server_has_made_just_now);
+    tcase_add_test(single, one_decision_id_at_two_servers_is_one_decision);
+    tcase_add_test(single, an_arm_that_another_server_took_away_is_shown_nowhere_afterwards);
+    tcase_add_test(single, a_user_keeps_the_arm_that_whichever_server_drew_first);
+    tcase_add_loop_test(single, an_observation_that_two_servers_were_told_is_learned_once, 0, 8);
+    tcase_add_test(single, a_copy_is_refused_without_its_log_and_put_aside_under_another);
+    tcase_add_test(single, a_log_with_other_lines_stops_changes_and_leaves_reading);
+    tcase_add_test(single, a_full_disk_of_a_copy_loses_nothing_that_the_log_has);
+    suite_add_tcase(suite, single);
     return kbt_run_suite(suite);
 }

@@ -1,0 +1,196 @@
+"""What a tenant can be, written at three servers at once: each server's copy, model, statistics and experiment are the same in the end, and
+those of a server that folds the log anew."""
+import collections
+import json
+import os
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+import pg
+from servers import Servers, at_once, events_of, init, settle, wait_for
+from harness import NDJSON, Client
+
+pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
+
+# Each is a way in which what is folded could differ from what was served: a factor that grows, chance in the log, sums and corrections,
+# lengthscales that move and a hand-over, windows that close, arms that stick, many metrics.
+SHAPES = {
+    "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
+    "kors": dict(algorithm="laplaced-kors", arm_dim=1, context_dim=1, aggregation="sum", metrics=[{"name": "spent", "aggregation": "sum"}],
+                 representation={"type": "kors", "lambda": 0.2, "max_dictionary": 12}),
+    "thompson": dict(algorithm="ts", aggregation="last", routing={"holdout": {"share": 0.4, "baseline": {"rule": "uniform"}}, "sticky": {"ttl_s": 0.5}}),
+    "median": dict(algorithm="gp-ucb", arm_dim=1, arm_kernel={"type": "rbf", "lengthscale": "median"}, representation={"type": "exact", "exact_limit": 20}),
+    "window": dict(algorithm="laplaced", reward_window_s=0.4, default_reward=0.0),
+    "experiment": dict(algorithm="random", experiment={"difference": 0.1}),
+    "default": dict(algorithm="laplaced"),
+}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    with pg.Cluster(tmp_path_factory.mktemp("pg"), 1) as cluster:
+        init(cluster.url)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def trio(database, tmp_path_factory):
+    servers = Servers(tmp_path_factory.mktemp("servers"), database.url)
+    servers.ready()
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def three(trio):
+    return trio.clients()
+
+
+def act(api, name, config, rng, n):
+    """A client's changes, of all kinds; refusals are part of it."""
+    opened = []
+    for i in range(n):
+        what, user = rng.random(), f"u{rng.randrange(8)}"
+        body = {"user": user, **({"context": [rng.randrange(9) / 8]} if config.get("context_dim") else {})}
+        if what < 0.45:
+            told = api.call("POST", "/select", body, tenant=name, expect=(200, 409)).json
+            if "decision" in told:
+                opened.append(told["decision"])
+        elif what < 0.8 and opened:
+            reward = rng.randrange(9) / 8
+            body = {"decision": rng.choice(opened[-5:])}
+            body |= {"reward": reward}
+            if "metrics" in config and rng.random() < 0.5:
+                body["metric"] = config["metrics"][0]["name"]
+            api.call("POST", "/reward", body, tenant=name, expect=(200, 404, 409, 410))
+        elif what < 0.9:
+            rows = [{"id": f"o{rng.random()}", **{k: v for k, v in body.items()}, "arm": f"arm{rng.randrange(6)}", "reward": rng.random()} for _ in range(rng.randrange(1, 20))]
+            api.call("POST", "/observe", rows, kind=NDJSON, tenant=name)
+        elif what < 0.95:
+            a, b = rng.sample(range(8), 2)
+            api.call("PATCH", f"/tenants/{name}/graph", {"add": [[f"u{a}", f"u{b}", rng.randrange(1, 5)]]}, expect=(200, 409))
+        elif what < 0.97:
+            api.call("PATCH", f"/tenants/{name}/arms", {"arms": [arm(config, rng.randrange(6), rng)]}, expect=(200, 409))
+        else:
+            api.call("PATCH", f"/tenants/{name}", {"seed": rng.randrange(10**6)}, expect=(200, 409))
+
+
+def arm(config, i, rng):
+    return {"id": f"arm{i}", **({"features": [rng.randrange(9) / 8]} if config.get("arm_dim") else {})}
+
+
+def facts(client, name):
+    """What is counted beside the model."""
+    stats = client.call("GET", f"/tenants/{name}/stats").json
+    series = client.call("GET", f"/tenants/{name}/series").json
+    return json.dumps([{k: v for k, v in stats.items() if k not in ("window", "warnings", "unknown")}, series], sort_keys=True)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_whoever_writes_all_have_the_same(trio, three, shape):
+    config, name, rng = SHAPES[shape], f"shape-{shape}", random.Random(shape)
+    three[0].put_tenant(name, **config)
+    three[0].call("PUT", f"/tenants/{name}/arms", {"arms": [arm(config, i, rng) for i in range(6)]})
+    three[0].call("PUT", f"/tenants/{name}/graph", {"edges": [[f"u{i}", f"u{(i + 1) % 8}", 1] for i in range(8)]})
+    at_once(*[lambda k=k: act(three[k], name, config,
+                              random.Random(f"{shape}/{k}"), 150) for k in range(3)])
+    if "reward_window_s" in config:
+        wait_for(lambda: three[0].stats(name)["pending"] == 0)
+    log, digest = settle(three, name)
+    events = events_of(log)
+    assert [e["seq"] for e in events] == list(range(1, len(events) + 1))
+    at = [e["at"] for e in events]
+    assert at == sorted(at)
+    kinds = collections.Counter(e["type"] for e in events)
+    assert kinds["decided"] > 100 and kinds["rewarded"] + kinds["measured"] > 50, kinds
+    decisions = [e["decision"] for e in events if e["type"] in ("expired",)]
+    assert len(decisions) == len(set(decisions))
+    for api in three:
+        assert api.verify(name)["equal"], name
+    assert len({facts(api, name) for api in three}) == 1, [facts(api, name) for api in three]
+
+
+def test_a_server_that_comes_later_folds_to_the_same(trio, three):
+    late = Client(trio.add())
+    trio.servers.pop()
+    for shape in SHAPES:
+        name = f"shape-{shape}"
+        wait_for(lambda: late.call("GET", f"/tenants/{name}", expect=(200, 503)).status == 200)
+        settle([*three, late], name)
+        assert facts(late, name) == facts(three[0], name)
+    late.server.close()
+
+
+def test_ten_thousand_observations_at_three_servers_stand_once(trio, three):
+    name = "bulk"
+    three[0].put_tenant(name, algorithm="laplaced")
+    rows = [{"id": f"o{i}", "user": f"u{i % 9}", "arm": f"a{i % 4}", "reward": i % 7} for i in range(4000)]
+
+    def send(k):
+        mine = rows[:]
+        random.Random(k).shuffle(mine)
+        return sum(three[k].call("POST", "/observe", mine[i:i + 1000], kind=NDJSON, tenant=name).json["observed"] for i in range(0, 4000, 1000))
+    told = at_once(*[lambda k=k: send(k) for k in range(3)])
+    log, _ = settle(three, name)
+    ids = collections.Counter(e["id"] for e in events_of(log) if e["type"] == "observed")
+    assert ids == {row["id"]: 1 for row in rows} and sum(told) == 4000, told
+
+
+def test_a_server_that_is_stopped_while_it_writes_holds_nobody_up_for_long_and_writes_nothing_twice(trio, three):
+    """SIGSTOP for three seconds, again and again; perhaps in its turn, which PostgreSQL ends after two. The others wait for no longer."""
+    name = "frozen"
+    three[0].put_tenant(name, algorithm="laplaced")
+    is_over, told, slowest = threading.Event(), [], [0.0]
+
+    def write(k, prefix):
+        i, api = 0, Client(trio.servers[k])
+        while not is_over.is_set():
+            begin = time.monotonic()
+            answer = api.call("POST", "/select", {"user": "u", "candidates": ["x", "y"], "decision": f"{prefix}{i}"}, tenant=name, expect=(200, 503))
+            if answer.status == 503:
+                assert "nothing was recorded" in answer.json["detail"], answer.json  # it has lost its turn, or waited for --log-wait, which is 2 s here
+                continue
+            if k != 0:
+                slowest[0] = max(slowest[0], time.monotonic() - begin)
+            told.append(f"{prefix}{i}")
+            i += 1
+    threads = [threading.Thread(target=write, args=(k, f"{k}-{n}-")) for k in range(3) for n in range(2)]
+    for t in threads:
+        t.start()
+    for _ in range(4):
+        time.sleep(random.uniform(0.2, 0.6))
+        os.kill(trio.servers[0].pid, signal.SIGSTOP)
+        time.sleep(3)
+        os.kill(trio.servers[0].pid, signal.SIGCONT)
+    is_over.set()
+    for t in threads:
+        t.join(60)
+    log, _ = settle(three, name)
+    decided = collections.Counter(e["decision"] for e in events_of(log) if e["type"] == "decided")
+    assert decided == {d: 1 for d in told}
+    print(f"{len(told)} decisions, the slowest of the others {slowest[0]:.2f} s")
+    assert slowest[0] < 2.9  # the row is free after two seconds
+
+
+def test_outcomes_that_nobody_knows_are_resolved(database, trio, three):
+    """The standby stands still: commits wait, and are asked for later."""
+    name = "unsure"
+    three[0].put_tenant(name, algorithm="laplaced")
+    for standby in database.standbys:
+        standby.signal_all(signal.SIGSTOP)
+    try:
+        refused = at_once(*[lambda api=api, k=k: api.call("POST", "/select", {"user": "u", "candidates": ["x", "y"], "decision": f"d{k}"},
+                                                          tenant=name, expect=(200, 503)) for k, api in enumerate(three)])
+        assert {r.status for r in refused} == {503}, [r.json for r in refused]
+    finally:
+        for standby in database.standbys:
+            standby.signal_all(signal.SIGCONT)
+    trio.ready()
+    for k, api in enumerate(three):
+        wait_for(lambda: api.call("POST", "/select", {"user": "u", "candidates": ["x", "y"], "decision": f"d{k}"}, tenant=name, expect=(200, 503)).status == 200)
+    log, _ = settle(three, name)
+    assert collections.Counter(e["decision"] for e in events_of(log) if e["type"] == "decided") == {f"d{k}": 1 for k in range(3)}
