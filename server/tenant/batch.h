@@ -73,22 +73,24 @@ bool ld_batch_run(struct ld_flush *f, enum kb_err (*append)(void *flush, const s
 /* What readers are told of the state then; is_settled: with bounds that take it in. */
 void ld_batch_show(struct ld_flush *f, bool is_settled);
 
-/* commit.c. Stages ev (copied; what it points at must live until the op is answered) in the open batch, committing
- * before it when it must. KB_OK; KB_EBUSY: flush and ask again, the event depends on one that is not applied, or others
- * have written meanwhile; LD_LOST; or the engine's refusal. */
+/* commit_stage.c. Stages ev (copied; what it points at must live until the op is answered) in the open batch,
+ * committing before it when it must. KB_OK; KB_EBUSY: flush and ask again, the event depends on one that is not
+ * applied, or others have written meanwhile; LD_LOST; or the engine's refusal. */
 int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg);
-/* Commits, applies, answers. False when the append failed: the batch is undone, its ops have been answered 503. With a
- * shared log the turn in it goes on, and what others have written in between is applied. */
+/* commit.c. Commits, applies, answers. False when the append failed: the batch is undone, its ops have been answered
+ * 503. With a shared log the turn in it goes on, and what others have written in between is applied. */
 bool ld_batch_flush(struct ld_tenant *t);
 /* The same at the end of a turn. */
 void ld_batch_end(struct ld_tenant *t);
-/* What the engine's own state calls for, in a batch of its own; the batch must be empty. */
+/* commit_stage.c. What the engine's own state calls for, in a batch of its own; the batch must be empty. */
 void ld_batch_commit_due(struct ld_tenant *t);
 /* The same for a reset that somebody asks for: 0 also when there is nothing to do, or LD_LOST, or the engine's refusal.
  */
 int ld_batch_stage_rebuild(struct ld_tenant *t);
 /* Likewise the beginning of a reset that erases (erase.c). */
 int ld_batch_begin_erasure(struct ld_tenant *t);
+/* commit.c. The open batch of n events has been forgotten by the engine, with one of the current op: all are told. */
+void ld_batch_lose(struct ld_tenant *t, size_t n);
 /* Undoes the open batch, which holds events of the current op only. */
 void ld_batch_drop(struct ld_tenant *t);
 
@@ -102,7 +104,7 @@ void ld_tenant_run_op(struct ld_tenant *t, struct ld_op *op);
 /* An op is looked at again at most so often: each time others may have written in between. */
 #define LD_MOST_LOOKS 16
 
-/* commit.c. Room beside the events, for n of them. */
+/* commit_stage.c. Room beside the events, for n of them. */
 enum kb_err ld_batch_grow(struct ld_batch *b, size_t n);
 
 /* commit_rows.c. Fills batch.row; KB_ENOMEM leaves no text behind. */
@@ -141,8 +143,8 @@ int ld_observe_expand(struct ld_tenant *t, struct ld_op *op);
 void ld_observe_answer(struct ld_tenant *t, struct ld_op *op);
 void ld_observe_lose(struct ld_op *op);
 
-/* commit.c. That the open batch brings this id of a sender's; NULL is none. And, where it does, its commit: the log can
- * be asked then. False: that has failed. */
+/* commit_stage.c. That the open batch brings this id of a sender's; NULL is none. And, where it does, its commit: the
+ * log can be asked then. False: that has failed. */
 void ld_batch_remember(struct ld_tenant *t, const char *id);
 bool ld_batch_commit_id(struct ld_tenant *t, const char *id);
 

@@ -160,7 +160,7 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
 /* ---- graph, arms ----------------------------------------------------------------------------------- */
 
 /* Graph and catalogue: the engine checks ids, weights and features; the codec has checked the rest. The event stands
- * alone in its batch (is_alone in commit.c), so what it is checked against is applied. */
+ * alone in its batch (kb_event_is_alone), so what it is checked against is applied. */
 static int expand_event(struct ld_tenant *t, struct ld_op *op)
 {
     const struct ld_entry entry = {.ev = op->event, .line = op->line};

@@ -82,7 +82,7 @@ static bool refuse_features(const struct ld_tenant *t, const struct kb_engine_co
 
 /* Settings equal to those in force are answered like a change and leave no event: PUT is idempotent. Versions count
  * the configurations in the log, without gaps. A change of the model's parts may bring a dictionary reset behind it,
- * which the engine draws up and commit.c stages. */
+ * which the engine draws up and commit_stage.c stages. */
 static int expand_settings(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = {.type = KB_EV_CONFIGURED}, .settings = op->settings};

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "json/json_out.h"
 #include "kbt_shared_log.h"
+#include "model/engine_background.h"
 #include "tenant/tenant_impl.h"
 
 enum { N_NODES = 3, MOST_KEYS = 20000, MOST_OPS = 8 };
@@ -605,6 +606,83 @@ START_TEST(an_observation_that_two_servers_were_told_is_learned_once)
 }
 END_TEST
 
+START_TEST(a_model_that_a_dead_server_began_to_build_is_finished_by_another)
+{
+    begin_with(CONFIGURATION, ARMS);
+    for (int i = 0; i < N_NODES; i++)
+        node[i].world.inline_work = 1; /* nothing is done at once */
+    for (int i = 0; i < 8; i++) {
+        char text[128];
+
+        snprintf(text, sizeof text, "{\"user\":\"u\",\"context\":[%d],\"arm\":\"a\",\"reward\":1}", i);
+        expect_status(node[0].t, op_observe(node[0].t, text, false), 200);
+    }
+    node[0].world.is_finishing_builds = false; /* it dies before it can */
+    struct ld_op *op = op_settings("{\"algorithm\":\"ek-ucb\",\"context_dim\":1,\"arm_dim\":1,\"context_kernel\":{"
+                                   "\"type\":\"rbf\",\"lengthscale\":4},\"arm_kernel\":{\"type\":\"rbf\"}}");
+    ld_tenant_submit(node[0].t, op);
+    ld_tenant_run_writer(node[0].t);
+    ck_assert_int_eq(op->problem->status, 0);
+    ld_op_free(op);
+    ck_assert(kb_engine_is_building(node[0].t->engine));
+    const size_t n_before = the_tenant()->n;
+    ld_tenant_release(node[0].t);
+    follow(1);
+    ck_assert(!kb_engine_is_building(node[1].t->engine));
+    ck_assert_uint_gt(the_tenant()->n, n_before);
+    ck_assert_str_eq(the_tenant()->batch[the_tenant()->n - 1].node, "b");
+    open_node(0, NULL);
+    ck_assert(!kb_engine_is_building(node[0].t->engine));
+    follow(2);
+    compare_nodes();
+    end();
+}
+END_TEST
+
+/* A change of the graph that is made beside the writer rests on a graph that another server changes meanwhile. */
+static struct ld_op *op_patch_graph(struct ld_tenant *t, const char *json)
+{
+    uint32_t context_dim, arm_dim;
+    struct ld_op *op = op_from(t, LD_OP_EVENT, json, false, &context_dim, &arm_dim);
+
+    ck_assert_int_eq(ld_decode_graph(op->doc, true, &op->event, ld_op_problem(op)), 0);
+    return op;
+}
+
+static void change_the_graph(void *arg)
+{
+    (void)arg;
+    shared.meddle = NULL;
+    expect_status(node[1].t, op_patch_graph(node[1].t, "{\"add\":[[\"new\",\"u1\",2],[\"u2\",\"other\",1]]}"), 200);
+}
+
+START_TEST(a_large_graph_is_changed_though_another_server_was_faster)
+{
+    enum { N = 6000 };
+    static char text[64 * N];
+    size_t n = (size_t)snprintf(text, sizeof text, _i < 4 ? "{\"edges\":[" : "{\"add\":[");
+
+    begin_with("{\"algorithm\":\"laplaced\"}", FOUR);
+    expect_status(node[0].t, op_graph(node[0].t, "{\"edges\":[[\"u1\",\"u2\",1],[\"old\",\"u2\",3]]}"), 200);
+    follow(1);
+    for (int i = 0; i < N; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s[\"v%d\",\"u%d\",1]", i > 0 ? "," : "", i, i % 97);
+    snprintf(text + n, sizeof text - n, "]}");
+    struct ld_op *op = _i < 4 ? op_graph(node[0].t, text) : op_patch_graph(node[0].t, text);
+    shared.n_takes = 0;
+    shared.meddle_at = 1 + (size_t)_i % 4;
+    shared.meddle = change_the_graph;
+    ck_assert_int_eq(settle_op(node[0].t, op), 200);
+    ld_op_free(op);
+    shared.meddle = NULL;
+    for (int i = 0; i < N_NODES; i++)
+        follow(i);
+    ck_assert(kb_engine_knows_user(node[2].t->engine, "v5999"));
+    compare_nodes();
+    end();
+}
+END_TEST
+
 START_TEST(a_copy_is_refused_without_its_log_and_put_aside_under_another)
 {
     struct ld_message why = {""};
@@ -722,6 +800,8 @@ int main(void)
     tcase_add_test(single, an_arm_that_another_server_took_away_is_shown_nowhere_afterwards);
     tcase_add_test(single, a_user_keeps_the_arm_that_whichever_server_drew_first);
     tcase_add_loop_test(single, an_observation_that_two_servers_were_told_is_learned_once, 0, 8);
+    tcase_add_test(single, a_model_that_a_dead_server_began_to_build_is_finished_by_another);
+    tcase_add_loop_test(single, a_large_graph_is_changed_though_another_server_was_faster, 0, 8);
     tcase_add_test(single, a_copy_is_refused_without_its_log_and_put_aside_under_another);
     tcase_add_test(single, a_log_with_other_lines_stops_changes_and_leaves_reading);
     tcase_add_test(single, a_full_disk_of_a_copy_loses_nothing_that_the_log_has);
