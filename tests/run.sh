@@ -143,7 +143,7 @@ for part in $parts; do
         seen='' run_pytest "$ROOT/tests/cluster/test_cluster_ctl.py"
         ;;
     package) seen='' run_pytest "$ROOT/tests/packaging/a00_package.py" ;;
-    nodes) seen='' run_pytest -s "$ROOT/tests/cluster/test_nodes.py" "$ROOT/tests/cluster/test_shapes.py" ;;
+    nodes) seen='' run_pytest -s "$ROOT/tests/cluster/test_nodes.py" "$ROOT/tests/cluster/test_shapes.py" "$ROOT/tests/cluster/test_points.py" ;;
     image) seen='' run_pytest -s "$ROOT/tests/packaging/c00_image.py" ;;
     package-deep) seen='' run_pytest -s "$ROOT/tests/packaging/b00_chroot.py" "$ROOT/tests/packaging/b10_reproducible.py" ;;
     *) run_c_part "tests/$part" ;;

@@ -131,7 +131,7 @@ int ld_pg_look_at(struct ld_pg_view **out, const char *url, bool is_trusted, str
     const struct ld_pg_config config = {.url = url, .node = "laplacectl", .wait_ms = 5000, .is_trusted = is_trusted};
     const int64_t deadline = ld_monotonic_us() + config.wait_ms * (int64_t)1000;
     bool is_bare = false, is_done = false;
-    struct pg_conn *c = ld_pg_connect(&config, deadline, &is_bare, why);
+    struct pg_conn *c = ld_pg_connect(&config, 0, deadline, &is_bare, why);
 
     *out = c != NULL ? calloc(1, sizeof **out) : NULL;
     if (*out != NULL)

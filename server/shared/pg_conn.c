@@ -259,21 +259,33 @@ static void on_notice(void *arg, const PGresult *r)
     (void)ld_pg_say(&c->why, "PostgreSQL warns: ", text != NULL ? text : "");
 }
 
-/* What a URL says itself counts, but for the coding of texts. */
-static PGconn *dial(const struct ld_pg_config *config)
+/* What a URL says itself counts, but for the coding of texts. libpq takes an empty value for none. */
+static PGconn *dial(const struct ld_pg_config *config, unsigned first)
 {
-    const char *const keys[] = {"target_session_attrs",
-                                "connect_timeout",
-                                "fallback_application_name",
-                                "dbname",
-                                "client_encoding",
-                                "application_name",
-                                NULL};
     char name[128];
-    (void)snprintf(name, sizeof name, "laplaced %s", config->node);
-    const char *const values[] = {"read-write", "2", name, config->url, "UTF8", name, NULL};
+    struct pg_hosts hosts;
+    PGconn *pg = NULL;
 
-    return PQconnectdbParams(keys, values, 1);
+    (void)snprintf(name, sizeof name, "laplaced %s", config->node);
+    ld_pg_hosts(&hosts, config->url, first);
+    const char *const pairs[][2] = {{"target_session_attrs", "read-write"},
+                                    {"connect_timeout", "2"},
+                                    {"application_name", name},
+                                    {"dbname", config->url},
+                                    {"client_encoding", "UTF8"},
+                                    {"host", hosts.list[PG_HOST]},
+                                    {"hostaddr", hosts.list[PG_HOSTADDR]},
+                                    {"port", hosts.list[PG_PORT]}};
+    enum { N = sizeof pairs / sizeof *pairs };
+    const char *keys[N + 1] = {NULL}, *values[N + 1] = {NULL};
+    for (int i = 0, n = 0; i < N; i++)
+        if (pairs[i][1] != NULL) {
+            keys[n] = pairs[i][0];
+            values[n++] = pairs[i][1];
+        }
+    pg = PQconnectdbParams(keys, values, 1);
+    ld_pg_hosts_free(&hosts);
+    return pg;
 }
 
 /* A server that is gone leaves its row after two seconds. Nothing but a lock is waited for so long as a call may wait;
@@ -331,7 +343,7 @@ static bool prepare(struct pg_conn *c, int64_t deadline, bool *is_bare)
     return ld_pg_end(c, deadline);
 }
 
-struct pg_conn *ld_pg_connect(const struct ld_pg_config *config, int64_t deadline, bool *is_bare,
+struct pg_conn *ld_pg_connect(const struct ld_pg_config *config, unsigned first, int64_t deadline, bool *is_bare,
                               struct ld_message *why)
 {
     struct pg_conn *c = calloc(1, sizeof *c);
@@ -341,7 +353,7 @@ struct pg_conn *ld_pg_connect(const struct ld_pg_config *config, int64_t deadlin
         (void)ld_fail(why, "out of memory");
         return NULL;
     }
-    c->pg = dial(config);
+    c->pg = dial(config, first);
     if (PQstatus(c->pg) != CONNECTION_OK) {
         break_off(c);
     } else {

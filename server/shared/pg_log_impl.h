@@ -50,16 +50,29 @@ void ld_pg_add_text(struct pg_args *a, const char *text);
 
 struct pg_conn {
     PGconn *pg;
+    unsigned epoch;        /* of the log, when it was made */
     struct pg_conn *next;  /* in the pool */
     bool is_broken;        /* to be closed */
     bool is_warned;        /* a warning came since this was false */
     struct ld_message why; /* the warning, or why it is broken */
 };
 
+/* --- addresses: pg_hosts.c -------------------------------------------------------------------------------- */
+
+enum { PG_HOST, PG_HOSTADDR, PG_PORT, PG_N_HOSTS };
+
+/* The lists of a URL, which begin with the address number `first` (counted round). NULL: it has none. */
+struct pg_hosts {
+    char *list[PG_N_HOSTS];
+};
+void ld_pg_hosts(struct pg_hosts *out, const char *url, unsigned first);
+void ld_pg_hosts_free(struct pg_hosts *h);
+
 /* --- one connection: pg_conn.c ---------------------------------------------------------------------------- */
 
-/* NULL with why; *is_bare: it answers, and has not the tables. `deadline` is of ld_monotonic_us, here and below. */
-struct pg_conn *ld_pg_connect(const struct ld_pg_config *config, int64_t deadline, bool *is_bare,
+/* NULL with why; *is_bare: it answers, and has not the tables. `first`: of the URL's addresses, which is tried first.
+ * `deadline` is of ld_monotonic_us, here and below. */
+struct pg_conn *ld_pg_connect(const struct ld_pg_config *config, unsigned first, int64_t deadline, bool *is_bare,
                               struct ld_message *why);
 void ld_pg_close(struct pg_conn *c);
 
@@ -103,6 +116,8 @@ struct pg_log {
     struct ld_shared_health health;
     bool is_unfit;  /* it answers, and may not acknowledge */
     bool is_known;  /* health is more than a guess */
+    unsigned first; /* of the addresses: the next connection begins there */
+    unsigned epoch; /* moves when the log may not be used: connections of before are not used any more */
     bool is_shaken; /* a connection broke: time to look */
     bool is_ending;
     pthread_t watch, keep;

@@ -33,6 +33,8 @@ void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct 
         l->health.since_ms = ld_now_ms();
     l->is_known = true;
     l->is_unfit = fit == PG_UNFIT || fit == PG_ALIEN;
+    l->epoch += !is_up;
+    l->first += !is_up;
     l->health.is_up = is_up;
     l->health.n_standbys = n_standbys;
     if (is_up)
@@ -118,10 +120,17 @@ bool ld_pg_is_synced(const struct pg_log *l, const PGresult *r)
 
 enum pg_fit ld_pg_try(struct pg_log *l, struct pg_conn **out, int64_t deadline, struct ld_message *why)
 {
+    unsigned first = 0, epoch = 0;
     bool is_bare = false;
-    struct pg_conn *c = ld_pg_connect(&l->config, deadline, &is_bare, why);
-    enum pg_fit fit = is_bare ? PG_ALIEN : PG_AWAY;
+    struct pg_conn *c = NULL;
+    enum pg_fit fit = PG_AWAY;
 
+    (void)pthread_mutex_lock(&l->lock);
+    first = l->first;
+    epoch = l->epoch;
+    (void)pthread_mutex_unlock(&l->lock);
+    c = ld_pg_connect(&l->config, first, deadline, &is_bare, why);
+    fit = is_bare ? PG_ALIEN : PG_AWAY;
     *out = NULL;
     if (c == NULL)
         ld_pg_note(l, fit, -1, why);
@@ -129,22 +138,27 @@ enum pg_fit ld_pg_try(struct pg_log *l, struct pg_conn **out, int64_t deadline, 
         *out = c;
     else
         ld_pg_close(c);
+    if (*out != NULL)
+        c->epoch = epoch;
     return fit;
 }
 
-/* One that waits to be used; broken ones among them are closed. */
+/* One that waits to be used; those that are broken or of a log that was given up since are closed. */
 static struct pg_conn *pop(struct pg_log *l)
 {
     for (;;) {
+        bool is_old = false;
         (void)pthread_mutex_lock(&l->lock);
         struct pg_conn *c = l->pool;
-        if (c != NULL)
+        if (c != NULL) {
             l->pool = c->next;
+            is_old = c->epoch != l->epoch;
+        }
         (void)pthread_mutex_unlock(&l->lock);
         if (c == NULL)
             return NULL;
         ld_pg_look(c);
-        if (!c->is_broken)
+        if (!c->is_broken && !is_old)
             return c;
         ld_pg_close(c);
     }

@@ -8,9 +8,9 @@ As a module:
 
 As a program, for tests in other languages: FOLDER holds all state, and instances outlive the call.
 
-    pg.py FOLDER start [N_STANDBYS] | url | sql TEXT | set NAME VALUE | kill_primary | promote | rejoin | fail_over
-          | stop_standbys | start_standbys | freeze_standbys | thaw_standbys | freeze_primary | thaw_primary
-          | wait SECONDS | end
+    pg.py FOLDER start [N_STANDBYS] | url | sql TEXT | sql_at INSTANCE TEXT | set NAME VALUE | kill_primary | promote | rejoin | fail_over
+          | stop_standbys | start_standbys | start_standbys_alone | freeze_standbys | thaw_standbys | freeze_primary | thaw_primary
+          | thaw INSTANCE           | wait SECONDS | end
 
 Commits wait for any one standby (synchronous_standby_names). PostgreSQL refuses to run as root, so root runs it as
 the user postgres, or as nobody. Processes are ended by their pid, which PostgreSQL writes into its folder."""
@@ -261,13 +261,16 @@ class Cluster:
             settings["synchronous_standby_names"] = f"ANY 1 ({names})"
         write(instance.data / "postgresql.auto.conf", "".join(f"{k} = '{v}'\n" for k, v in settings.items()))
 
+    def conninfo(self, instance, others):
+        hosts, ports = ",".join("127.0.0.1" for _ in others), ",".join(str(i.port) for i in others)
+        return (f"host={hosts} port={ports} user=postgres application_name={instance.name} connect_timeout=2"
+                " target_session_attrs=read-write")
+
     def make_standby(self, instance):
         """It looks for whichever of the others can be written."""
         others = [i for i in self.instances if i.name != instance.name]
-        hosts, ports = ",".join("127.0.0.1" for _ in others), ",".join(str(i.port) for i in others)
         with open(instance.data / "postgresql.auto.conf", "a") as f:
-            f.write(f"primary_conninfo = 'host={hosts} port={ports} user=postgres application_name={instance.name}"
-                    " connect_timeout=2 target_session_attrs=read-write'\n")
+            f.write(f"primary_conninfo = '{self.conninfo(instance, others)}'\n")
         write(instance.data / "standby.signal", "")
 
     def n_synchronous(self):
@@ -284,10 +287,13 @@ class Cluster:
         return dead
 
     def promote(self):
-        """The standby that has most, as any failover has to choose."""
-        best = max((i for i in self.standbys if i.pid), key=lambda i: int(i.sql("SELECT pg_last_wal_receive_lsn() - '0/0'::pg_lsn")))
+        """The standby that has most, as any failover has to choose; the others follow it from then on."""
+        best = max((i for i in self.standbys if i.pid), key=lambda i: int(i.sql("SELECT coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'::pg_lsn")))
         best.sql("SELECT pg_promote(true, 30)")
         wait_for(lambda: best.sql("SELECT NOT pg_is_in_recovery()") == "t" and not best.is_standby)
+        for other in self.standbys:
+            other.sql(f"ALTER SYSTEM SET primary_conninfo = '{self.conninfo(other, [best])}'")
+            other.sql("SELECT pg_reload_conf()")
         return best
 
     def rejoin(self):
@@ -356,6 +362,10 @@ def main(folder, command, *args):
         print(pg.url)
     elif command == "sql":
         print(pg.primary.sql(args[0]))
+    elif command == "sql_at":
+        print(Instance(folder, args[0]).sql(args[1]))
+    elif command == "thaw":
+        Instance(folder, args[0]).signal_all(signal.SIGCONT)
     elif command in ("freeze_primary", "thaw_primary"):
         pg.primary.signal_all(signal.SIGSTOP if command == "freeze_primary" else signal.SIGCONT)
         if command == "thaw_primary":
@@ -364,15 +374,18 @@ def main(folder, command, *args):
         time.sleep(float(args[0]))
     elif command == "set":
         pg.set(*args)
-    elif command in ("kill_primary", "promote", "rejoin", "fail_over", "end"):
+    elif command == "promote":
+        print(pg.promote().name)
+    elif command in ("kill_primary", "rejoin", "fail_over", "end"):
         getattr(pg, command)()
     elif command == "stop_standbys":
         for standby in pg.standbys:
             standby.stop()
-    elif command == "start_standbys":
+    elif command in ("start_standbys", "start_standbys_alone"):
         for standby in pg.standbys:
             standby.start()
-        pg.wait_synchronous()
+        if command == "start_standbys":
+            pg.wait_synchronous()
     elif command in ("freeze_standbys", "thaw_standbys"):
         for standby in pg.standbys:
             standby.signal_all(signal.SIGSTOP if command == "freeze_standbys" else signal.SIGCONT)

@@ -42,15 +42,25 @@ static inline const char *pg_url(void)
     return pg_ask("url");
 }
 
-static inline void pg_begin(void)
+static inline void pg_begin_with(const char *start)
 {
     struct ld_message why;
     bool is_new = false;
     (void)snprintf(pg_folder, sizeof pg_folder, "/tmp/ld-pg-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(pg_folder));
-    pg_kit("start");
+    pg_kit(start);
     ck_assert_msg(ld_pg_init(pg_url(), &is_new, &why) == 0, "%s", why.text);
     ck_assert(is_new);
+}
+
+static inline void pg_begin(void)
+{
+    pg_begin_with("start");
+}
+
+static inline void pg_begin_two(void)
+{
+    pg_begin_with("start 2");
 }
 
 static inline void pg_end(void)

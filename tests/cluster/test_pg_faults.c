@@ -453,11 +453,47 @@ START_TEST(sessions_that_are_terminated_at_random_leave_each_line_as_it_was_said
 }
 END_TEST
 
+/* A commit waits at the primary for standbys that are gone; the machine hangs; a standby comes back and is promoted;
+ * the machine goes on. Now there are two that can be written. The URL names the deposed one first, and its session
+ * still has the batch in hand. */
+START_TEST(a_primary_that_was_deposed_and_still_answers_says_nothing_and_is_passed_by)
+{
+    struct writer a;
+    struct pending p;
+    char at_new[256], new[8];
+    pg_open_for(&a, "a", "deposed", 1500);
+    ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
+    pg_kit("stop_standbys");
+    begin_append(&p, &a, "late\n");
+    ck_assert_int_eq(end_append(&p), LD_SHARED_UNKNOWN);
+    pg_kit("freeze_primary");
+    pg_kit("start_standbys_alone");
+    (void)snprintf(new, sizeof new, "%.4s", pg_ask("promote"));
+    (void)snprintf(at_new, sizeof at_new, "sql_at %s \"SELECT count(*) FROM pg_stat_replication\"", new);
+    for (int i = 0; i < 100 && strcmp(pg_ask(at_new), "1") != 0; i++)
+        (void)usleep(100000);
+    pg_kit("thaw a");
+    ck_assert_str_eq(
+        pg_ask("sql_at a \"SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE "
+               "'COMMIT%'\""),
+        "1");
+    ck_assert_int_eq(settle_at_last(&p), LD_SHARED_BEHIND);
+    write_at_last(&a, "two\n");
+    ck_assert_uint_eq(a.at.seq, 2);
+    (void)snprintf(at_new, sizeof at_new,
+                   "sql_at %s \"SELECT string_agg(convert_from(body, 'UTF8'), '' ORDER BY seq) = E'one\\ntwo\\n' FROM "
+                   "laplaced.batch\"",
+                   new);
+    ck_assert_str_eq(pg_ask(at_new), "t");
+    pg_close(&a);
+}
+END_TEST
+
 /* With a PostgreSQL of its own. */
-static TCase *add_case(Suite *s, const char *name)
+static TCase *add_case(Suite *s, const char *name, void (*begin)(void))
 {
     TCase *c = tcase_create(name);
-    tcase_add_unchecked_fixture(c, pg_begin, pg_end);
+    tcase_add_unchecked_fixture(c, begin, pg_end);
     tcase_set_timeout(c, 120);
     suite_add_tcase(s, c);
     return c;
@@ -468,24 +504,26 @@ static Suite *suite(void)
     Suite *s = suite_create("pg_faults");
     TCase *c = NULL;
 
-    c = add_case(s, "turns");
+    c = add_case(s, "turns", pg_begin);
     tcase_add_test(c, a_server_that_dies_with_the_turn_holds_nobody_up);
     tcase_add_test(c, a_server_that_hangs_with_the_turn_loses_it_and_its_late_batch_is_refused);
     tcase_add_test(c, a_turn_whose_session_was_terminated_is_behind_and_the_next_one_works);
     tcase_add_test(c, connections_that_were_terminated_are_replaced);
-    c = add_case(s, "waits");
+    c = add_case(s, "waits", pg_begin);
     tcase_add_test(c, a_commit_whose_wait_was_cancelled_is_unknown_and_settled_when_a_standby_has_it);
     tcase_add_test(c, a_commit_whose_session_was_terminated_in_its_wait_is_unknown_and_settled);
     tcase_add_test(c, a_commit_that_the_list_of_standbys_was_taken_from_is_not_acknowledged);
     tcase_add_test(c, without_a_standby_nothing_is_acknowledged_and_health_says_why);
     tcase_add_test(c, a_role_that_may_commit_without_standbys_does_not);
     tcase_add_test(c, a_trusted_primary_acknowledges_alone);
-    c = add_case(s, "losses");
+    c = add_case(s, "losses", pg_begin);
     tcase_add_test(c, sessions_that_are_terminated_at_random_leave_each_line_as_it_was_said);
     tcase_add_test(c, standbys_that_hang_and_go_on_leave_each_line_as_it_was_said);
     tcase_add_test(c, a_primary_that_hangs_and_goes_on_has_each_line_as_it_was_said);
     tcase_add_test(c,
                    a_primary_that_is_lost_takes_no_acknowledged_batch_along_and_settle_tells_the_truth_of_the_others);
+    c = add_case(s, "deposed", pg_begin_two);
+    tcase_add_test(c, a_primary_that_was_deposed_and_still_answers_says_nothing_and_is_passed_by);
     return s;
 }
 
