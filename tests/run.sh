@@ -116,7 +116,8 @@ run_pytest() {
 # noted in $seen, whether the whole contract was covered.
 run_http() {
     seen=$(mktemp -d)
-    if [ "$jobs" -gt 1 ]; then set -- -n "$jobs" --dist loadfile; else set --; fi
+    # Half as many more as there are processors: most files wait more than they compute.
+    if [ "$jobs" -gt 1 ]; then set -- -n $((jobs + jobs / 2)) --dist loadfile; else set --; fi
     set -f # patterns are pytest's to expand
     for pattern in ${HTTP_LEAVE:-}; do set -- "$@" --ignore-glob="$ROOT/tests/http/$pattern"; done
     set +f
@@ -143,7 +144,7 @@ for part in $parts; do
         seen='' run_pytest "$ROOT/tests/cluster/test_cluster_ctl.py"
         ;;
     package) seen='' run_pytest "$ROOT/tests/packaging/a00_package.py" ;;
-    nodes) seen='' run_pytest -s "$ROOT/tests/cluster/test_nodes.py" "$ROOT/tests/cluster/test_shapes.py" ;;
+    nodes) seen='' run_pytest -s "$ROOT/tests/cluster/test_nodes.py" "$ROOT/tests/cluster/test_shapes.py" "$ROOT/tests/cluster/test_points.py" ;;
     image) seen='' run_pytest -s "$ROOT/tests/packaging/c00_image.py" ;;
     package-deep) seen='' run_pytest -s "$ROOT/tests/packaging/b00_chroot.py" "$ROOT/tests/packaging/b10_reproducible.py" ;;
     *) run_c_part "tests/$part" ;;

@@ -116,33 +116,39 @@ bool ld_reward_is_repeated(struct ld_tenant *t, struct ld_op *op, const struct l
 
 /* ---- by user ---------------------------------------------------------------------------------------------- */
 
-/* As if it had been named. Only what this very reward has staged before it could make it wait. */
-static void reward_one(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward, const char *decision,
-                       struct ld_reward_result *result)
+/* As if it had been named. Only what this very reward has staged before could make it wait, or what other servers have
+ * written: the first of its decisions then waits for a look at the whole reward, whose id may be in the log by now. */
+static int reward_one(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward, const char *decision,
+                      bool is_first, struct ld_reward_result *result)
 {
     struct ld_reward one = *reward;
     one.decision = decision;
     int rc = ld_reward_judge(t, op, &one, result);
 
-    if (rc == KB_EBUSY) {
+    if (rc == KB_EBUSY && is_first)
+        return rc;
+    for (int n = 1; rc == KB_EBUSY && n < LD_MOST_LOOKS; n++) {
         ld_batch_flush(t);
         rc = ld_reward_judge(t, op, &one, result);
     }
     if (rc != KB_OK)
         tell(result, 503, "the tenant is busy with what this depends on");
+    return KB_OK;
 }
 
 /* ids, of which *n are there, to those of them that the answer names: where some took the reward, these; else what the
- * first of them says holds for all that say the same. What a commit has lost is told in any case. */
-static void reward_each(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward, const char **ids,
-                        size_t *n, struct ld_reward_result *result)
+ * first of them says holds for all that say the same. What a commit has lost is told in any case. KB_EBUSY: nothing of
+ * it is staged. */
+static int reward_each(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward, const char **ids,
+                       size_t *n, struct ld_reward_result *result)
 {
     size_t n_kept = 0;
 
     for (size_t i = 0; i < *n; i++) {
         struct ld_reward_result r;
 
-        reward_one(t, op, reward, ids[i], &r);
+        if (reward_one(t, op, reward, ids[i], i == 0, &r) == KB_EBUSY)
+            return KB_EBUSY;
         const bool is_better = i == 0 || r.status == 503 || (r.status == 200 && result->status != 503);
         if (is_better && (i == 0 || r.status != result->status))
             n_kept = 0;
@@ -152,6 +158,7 @@ static void reward_each(struct ld_tenant *t, struct ld_op *op, const struct ld_r
             ids[n_kept++] = ids[i];
     }
     *n = n_kept;
+    return KB_OK;
 }
 
 int ld_reward_judge_user(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
@@ -183,7 +190,8 @@ int ld_reward_judge_user(struct ld_tenant *t, struct ld_op *op, const struct ld_
         }
     if (n > 1 && t->batch.commit.n + n + 1 >= LD_BATCH_EVENTS)
         ld_batch_flush(t);
-    reward_each(t, op, reward, ids, &n, result);
+    if (reward_each(t, op, reward, ids, &n, result) == KB_EBUSY)
+        return KB_EBUSY;
     if (result->status == 200 || result->status == LD_DUPLICATE) {
         result->decisions = ids;
         result->n_decisions = n;

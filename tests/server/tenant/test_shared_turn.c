@@ -639,6 +639,55 @@ START_TEST(a_model_that_a_dead_server_began_to_build_is_finished_by_another)
 }
 END_TEST
 
+static void reward_the_same(void *arg)
+{
+    shared.meddle = NULL;
+    expect_status(node[1].t, op_rewards(node[1].t, arg), 200);
+}
+
+/* Under `sum` nothing but its id keeps a reward from being learned twice. */
+START_TEST(a_reward_of_a_user_that_two_servers_were_told_is_learned_once)
+{
+    static char last[] = "{\"user\":\"u5\",\"all\":true,\"reward\":7,\"id\":\"once\"}";
+    char text[1024] = "[", item[128];
+
+    begin_with("{\"algorithm\":\"ek-ucb\",\"context_dim\":1,\"arm_dim\":1,\"context_kernel\":{\"type\":\"rbf\"},"
+               "\"arm_kernel\":{\"type\":\"rbf\"},\"aggregation\":\"sum\"}",
+               ARMS);
+    for (int i = 0; i < 12; i++) { /* two open decisions of each user */
+        snprintf(item, sizeof item, "{\"user\":\"u%d\",\"context\":[%d]}", i % 6, 4 * i);
+        char id[16];
+        snprintf(id, sizeof id, "d%d", i);
+        expect_status(node[0].t, op_select(node[0].t, item, id), 200);
+    }
+    follow(1);
+    for (int i = 0; i < 5; i++) {
+        snprintf(item, sizeof item, "{\"user\":\"u%d\",\"reward\":%d,\"id\":\"r%d\"},", i, i, i);
+        strcat(text, item);
+    }
+    strcat(text, last);
+    strcat(text, "]");
+    struct ld_op *op = op_rewards(node[0].t, text);
+    shared.n_takes = 0;
+    shared.meddle_at = 1 + (size_t)_i;
+    shared.meddle = reward_the_same;
+    shared.arg = last;
+    ck_assert_int_eq(settle_op(node[0].t, op), 200);
+    for (size_t i = 0; i < op->n; i++)
+        ck_assert_int_eq(op->results[i].status, 200);
+    ck_assert_ptr_null(shared.meddle);
+    ld_op_free(op);
+    follow(1);
+    struct ld_text lines;
+    all_lines(&lines);
+    ck_assert_uint_eq(n_lines_with("\"id\":\"once\"", lines.data), 2); /* of each decision one */
+    ld_text_close(&lines);
+    follow(2);
+    compare_nodes();
+    end();
+}
+END_TEST
+
 /* A change of the graph that is made beside the writer rests on a graph that another server changes meanwhile. */
 static struct ld_op *op_patch_graph(struct ld_tenant *t, const char *json)
 {
@@ -802,6 +851,7 @@ int main(void)
     tcase_add_loop_test(single, an_observation_that_two_servers_were_told_is_learned_once, 0, 8);
     tcase_add_test(single, a_model_that_a_dead_server_began_to_build_is_finished_by_another);
     tcase_add_loop_test(single, a_large_graph_is_changed_though_another_server_was_faster, 0, 8);
+    tcase_add_loop_test(single, a_reward_of_a_user_that_two_servers_were_told_is_learned_once, 0, 6);
     tcase_add_test(single, a_copy_is_refused_without_its_log_and_put_aside_under_another);
     tcase_add_test(single, a_log_with_other_lines_stops_changes_and_leaves_reading);
     tcase_add_test(single, a_full_disk_of_a_copy_loses_nothing_that_the_log_has);
