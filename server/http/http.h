@@ -62,8 +62,8 @@ struct ld_http_hooks {
     size_t (*admit)(void *arg, struct ld_request *r);
     /* Called once the body is complete. */
     void (*handle)(void *arg, struct ld_request *r);
-    /* Called when the answer goes out, in the library's thread: one more header, whose value lasts as the context does;
-     * false: none. May be NULL. */
+    /* Called when the answer goes out, in the library's thread: one more header, whose value lasts as the context does,
+     * unless the answer has it; false: none. May be NULL. */
     bool (*mark)(void *arg, struct ld_request *r, struct ld_header *out);
     /* Called when it is over: answered, or its client gone. In the library's thread; may be NULL. */
     void (*completed)(void *arg, const struct ld_request *r, const struct ld_outcome *o);

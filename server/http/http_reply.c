@@ -295,7 +295,8 @@ enum MHD_Result ld_request_queue(struct ld_request *r)
     for (size_t i = 0; i < r->n_headers; i++)
         ld_response_header(&r->response, r->headers[i].name, r->headers[i].value);
     struct ld_header mark;
-    if (r->http->hooks.mark != NULL && r->http->hooks.mark(r->http->hooks.arg, r, &mark))
+    if (r->http->hooks.mark != NULL && r->http->hooks.mark(r->http->hooks.arg, r, &mark) && r->response != NULL &&
+        MHD_get_response_header(r->response, mark.name) == NULL)
         ld_response_header(&r->response, mark.name, mark.value);
     if (r->response == NULL) {
         r->status = 0;

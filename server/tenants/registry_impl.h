@@ -44,6 +44,7 @@ struct ld_member {
     uint64_t shared_id;       /* in the shared log; 0: none, or not seen there yet. Set by the thread that asks it */
     uint64_t behind_seq;      /* likewise: the line that it has not come to, and since when; 0: there is none */
     int64_t behind_us;
+    bool is_lost; /* likewise: the log had it, and says now that it never did */
     /* FAILED: */
     int failure;      /* LD_STORE_* */
     char *why;        /* may be NULL, for want of memory */

@@ -128,7 +128,10 @@ static bool find_gone(struct ld_tenants *r, const struct tips *tips, char name[L
         member->shared_id = id_of(member);
         if (member->shared_id == 0)
             member->shared_id = tip != NULL ? tip->id : 0;
-        is_found = member->shared_id != 0 && (tip == NULL || tip->id != member->shared_id);
+        const bool is_there = tip != NULL && tip->id == member->shared_id;
+        if (is_there)
+            member->is_lost = false;
+        is_found = member->shared_id != 0 && !is_there && !member->is_lost;
         if (is_found) {
             snprintf(name, LD_NAME_MAX + 1, "%s", member->name);
             *id = member->shared_id;
@@ -145,13 +148,26 @@ static enum ld_shared_rc ignore(void *arg, const struct ld_shared_batch *batch)
     return LD_SHARED_OK;
 }
 
-/* It was deleted; a log that has lost it says something else. */
-static bool is_deleted(struct ld_tenants *r, uint64_t id)
+/* NONE: it was deleted. A log that has lost it says FORKED. */
+static enum ld_shared_rc look_for(struct ld_tenants *r, uint64_t id)
 {
     const struct ld_shared_place after = {.seq = 1};
     struct ld_message why;
 
-    return ops_of(r)->read(r->world->shared, id, &after, 1, ignore, NULL, &why) == LD_SHARED_NONE;
+    return ops_of(r)->read(r->world->shared, id, &after, 1, ignore, NULL, &why);
+}
+
+/* Said once; until the log has it again it is not asked for. */
+static void note_lost(struct ld_tenants *r, const char *name)
+{
+    pthread_rwlock_wrlock(&r->lock);
+    struct ld_member *member = ld_member_find(r, name);
+    if (member != NULL)
+        member->is_lost = true;
+    pthread_rwlock_unlock(&r->lock);
+    ld_log(LD_LOG_ERROR,
+           "tenant %s: the shared log has lost it: it was set back, or is another one. The copy here stays as it is",
+           name);
 }
 
 static void take_away(struct ld_tenants *r, const struct tips *tips, uint64_t n_made)
@@ -160,7 +176,10 @@ static void take_away(struct ld_tenants *r, const struct tips *tips, uint64_t n_
     uint64_t id = 0;
 
     while (find_gone(r, tips, name, &id)) {
-        if (!is_deleted(r, id) || pthread_mutex_trylock(&r->change_lock) != 0)
+        const enum ld_shared_rc rc = look_for(r, id);
+        if (rc == LD_SHARED_FORKED)
+            note_lost(r, name);
+        if (rc != LD_SHARED_NONE || pthread_mutex_trylock(&r->change_lock) != 0)
             continue;
         if (atomic_load(&r->nodes->n_made) == n_made && ld_member_forget(r, name))
             ld_log(LD_LOG_INFO, "tenant %s: another server has deleted it", name);

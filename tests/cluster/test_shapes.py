@@ -9,10 +9,11 @@ import threading
 import time
 
 import pytest
+import requests
 
 import pg
 from servers import Servers, at_once, events_of, init, settle, wait_for
-from harness import NDJSON, Client
+from harness import NDJSON, Client, Server
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
 
@@ -42,7 +43,7 @@ def trio(database, tmp_path_factory):
     servers = Servers(tmp_path_factory.mktemp("servers"), database.url)
     servers.ready()
     yield servers
-    servers.close()
+    servers.end()
 
 
 @pytest.fixture
@@ -138,6 +139,74 @@ def test_ten_thousand_observations_at_three_servers_stand_once(trio, three):
     log, _ = settle(three, name)
     ids = collections.Counter(e["id"] for e in events_of(log) if e["type"] == "observed")
     assert ids == {row["id"]: 1 for row in rows} and sum(told) == 4000, told
+
+
+def test_arrays_of_rewards_and_activations_at_three_servers_count_once(trio, three):
+    """Sums are exact: no reward of an array is learned by two servers, or by none."""
+    name = "arrays"
+    three[0].put_tenant(name, algorithm="laplaced")
+    rng = random.Random(1)
+    decided = [rng.choice(three).select("u", tenant=name, candidates=["x", "y"], defer=i % 4 == 0)["decision"] for i in range(160)]
+    at_once(*[lambda api=api: [api.call("POST", "/activate", {"decision": d}, tenant=name) for d in decided[::4]] for api in three])
+    rewards = [{"decision": d, "reward": i % 7} for i, d in enumerate(decided)]
+
+    def send(api, k):
+        mine = rewards[:]
+        random.Random(k).shuffle(mine)
+        return [r["applied"] for r in api.call("POST", "/reward", mine, tenant=name).json]
+    told = at_once(*[lambda api=api, k=k: send(api, k) for k, api in enumerate(three)])
+    assert sum(map(sum, told)) == len(rewards)
+    log, _ = settle(three, name)
+    events = events_of(log)
+    assert collections.Counter(e["decision"] for e in events if e["type"] == "activated") == {d: 1 for d in decided[::4]}
+    assert {e["decision"]: e["reward"] for e in events if e["type"] == "rewarded"} == {r["decision"]: r["reward"] for r in rewards}
+    assert collections.Counter(e["type"] for e in events)["rewarded"] == len(rewards)
+
+
+def test_an_export_or_a_copy_brings_a_tenant_to_a_server_that_is_alone(trio, three, tmp_path):
+    alone = Server(tmp_path)
+    try:
+        alone.start()
+        for shape in SHAPES:
+            name = f"shape-{shape}"
+            lines = random.choice(three).call("GET", f"/tenants/{name}/export").content
+            Client(alone).call("POST", f"/tenants/{name}/import", raw=lines, kind=NDJSON, expect=201)
+            assert Client(alone).digest(name) == three[0].digest(name), name
+            copy = random.choice(three).call("POST", f"/tenants/{name}/snapshot").content
+            Client(alone).call("PUT", f"/tenants/{name}-copy/snapshot", raw=copy, kind="application/vnd.sqlite3", expect=201)
+            assert Client(alone).digest(f"{name}-copy") == three[0].digest(name), name
+            Client(alone).select("u", tenant=f"{name}-copy", candidates=["arm1", "arm2"], **({"context": [0.5]} if "context_dim" in SHAPES[shape] else {}))
+    finally:
+        alone.close()
+
+
+def test_a_server_stops_well_while_requests_wait_for_lines_and_the_log_is_away(tmp_path):
+    with pg.Cluster(tmp_path / "pg", 1) as database:
+        init(database.url)
+        (tmp_path / "s").mkdir()
+        servers = Servers(tmp_path / "s", database.url, n=1, args=("--log-wait", "5000", "--drain-timeout", "1"))
+        servers.ready()
+        api = Client(servers.servers[0])
+        api.put_tenant("shop", algorithm="ucb")
+        statuses = []
+
+        def wait(tenant, **headers):
+            own = Client(servers.servers[0])
+            try:
+                statuses.append(own.call("GET", f"/tenants/{tenant}", headers=headers, expect=503).status)
+            except requests.ConnectionError:
+                statuses.append(503)
+        threads = [threading.Thread(target=wait, args=("shop",), kwargs={"Laplaced-After": "99"}) for _ in range(5)]
+        database.kill_primary()
+        threads += [threading.Thread(target=wait, args=(f"unknown{i}",)) for i in range(5)]
+        for t in threads:
+            t.start()
+        time.sleep(0.5)
+        begin = time.monotonic()
+        servers.end()
+        for t in threads:
+            t.join(30)
+        assert statuses == [503] * 10 and time.monotonic() - begin < 15
 
 
 def test_a_server_that_is_stopped_while_it_writes_holds_nobody_up_for_long_and_writes_nothing_twice(trio, three):

@@ -54,6 +54,8 @@ class Contract:
         self.taken = set()     # (operation, media type) of bodies answered 2xx
         self.headers_seen = set()  # (operation, header)
         self._validators = {}
+        self._branches = {}
+        self._lines = set()  # of those that fit, by their hash: logs are read again and again
         self.operations = {}
         self.flags = set()  # operations whose refusals have the form of another protocol: OFREP's, or Azure Personalizer's
         for template, item in self.doc["paths"].items():
@@ -101,8 +103,20 @@ class Contract:
         own = {verb.upper() for verb, pattern, _ in self.operations.values() if pattern.match(path)}
         return own | ({"HEAD"} if "GET" in own else set()) | ({"OPTIONS"} if own else set())
 
+    def branch(self, schema, value):
+        """The one branch of a `oneOf` that the constants of the value leave possible (a line's type, a part's name), else the schema: the
+        other branches, each of which requires another constant, take long to say no."""
+        key = id(schema)
+        if key not in self._branches:
+            branches = [self.resolve(b) for b in self.resolve(schema).get("oneOf", [])]
+            self._branches[key] = [(b, {k: p.get("enum", [p.get("const")]) for k, p in b.get("properties", {}).items()
+                                        if ("const" in p or "enum" in p) and k in b.get("required", [])}) for b in branches], schema
+        found = [b for b, words in self._branches[key][0] if isinstance(value, dict) and all(k in value and value[k] in told for k, told in words.items())]
+        return found[0] if len(found) == 1 else schema
+
     def errors(self, schema, value):
         """Faults of value under a schema of the document, as strings."""
+        schema = self.branch(schema, value)
         key = id(schema)
         if key not in self._validators:
             # References are local to the document: carry its components along instead of a resolver.
@@ -116,7 +130,12 @@ class Contract:
         lines = text.split("\n")
         faults = [] if lines.pop() == "" else ["the last line has no end"]
         for i, line in enumerate(lines):
-            faults += [f"line {i}: {e}" for e in (self.errors(schema, strict_json(line)) if line.strip() else ["empty"])]
+            if hash((id(schema), line)) in self._lines:
+                continue
+            found = [f"line {i}: {e}" for e in (self.errors(schema, strict_json(line)) if line.strip() else ["empty"])]
+            if not found:
+                self._lines.add(hash((id(schema), line)))
+            faults += found
         return faults
 
     def media_errors(self, media, content_type, text):

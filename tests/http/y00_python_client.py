@@ -458,7 +458,7 @@ def test_a_reward_may_be_of_another_metric(client, name):
 
 
 def test_a_full_line_of_rewards_holds_up_who_adds(scripted):
-    server = scripted(0.4, answer(200, json.dumps([{"applied": True}] * 2).encode()), answer(200, b'[{"applied": true}]'))
+    server = scripted(0.4, *[answer(200, json.dumps([{"applied": True}] * n).encode()) for n in (2, 2, 1, 1)])  # who asks beyond a script waits for a minute
     with laplaced.Client(server.url, retry=QUICK) as client, client.rewards(most=2, waiting_most=2, wait_s=0) as rewards:
         began = time.monotonic()
         for i in range(5):

@@ -268,8 +268,10 @@ START_TEST(a_log_that_was_set_back_removes_nothing)
     kbt_shared_log_close(&shared);
     kbt_shared_log_init(&shared, 1); /* it knows of nothing */
     ck_assert(ld_tenants_poll(a.tenants));
+    ck_assert(ld_tenants_poll(a.tenants));
     ck_assert(ld_tenants_has(a.tenants, "shop"));
     ck_assert(ld_folder_has(a.f.dir, "shop"));
+    ck_assert_uint_eq(n_decided(&a, "shop"), 0); /* and is read as before */
     end();
 }
 END_TEST
