@@ -216,7 +216,7 @@ END_TEST
 
 /* --- a slow network: what goes through the relay goes at RELAY_BYTES in ten milliseconds ---------------------- */
 
-#define RELAY_BYTES (80 * 1024)
+#define RELAY_BYTES (48 * 1024)
 
 static int relay_port;
 
@@ -291,7 +291,7 @@ static int begin_relay(void)
     return ntohs(at.sin_port);
 }
 
-/* As a graph is: its way takes three times as long as a call may wait, and no wait is long. */
+/* As a graph is: its way takes longer than a call may wait, and no wait is long. */
 START_TEST(a_body_of_many_megabytes_over_a_slow_network_is_no_silence)
 {
     struct writer a, b;
@@ -299,7 +299,7 @@ START_TEST(a_body_of_many_megabytes_over_a_slow_network_is_no_silence)
     char *body = malloc(n), url[128];
     struct ld_shared_tenant t;
     (void)snprintf(url, sizeof url, "postgresql://laplaced@127.0.0.1:%d/log", begin_relay());
-    const struct ld_pg_config config = {.url = url, .node = "slow", .wait_ms = 1200};
+    const struct ld_pg_config config = {.url = url, .node = "slow", .wait_ms = 2500};
     pg_open(&b, "b", "large");
     memset(&a, 0, sizeof a);
     (void)snprintf(a.node, sizeof a.node, "slow");
@@ -311,11 +311,11 @@ START_TEST(a_body_of_many_megabytes_over_a_slow_network_is_no_silence)
     const struct ld_shared_batch big = {.n = 1, .node = a.node, .nonce = 1, .body = body, .n_body = n};
     int64_t began = ld_monotonic_us();
     ck_assert_msg(pg_append(&a, &big) == LD_SHARED_OK, "%s", a.why.text);
-    ck_assert_int_gt(ld_monotonic_us() - began, 2000000);
+    ck_assert_int_gt(ld_monotonic_us() - began, 3200000);
     memset(&a.at, 0, sizeof a.at);
     began = ld_monotonic_us();
     ck_assert_int_eq(a.log->ops->read(a.log, a.id, &a.at, 1, pg_count, &a, &why), LD_SHARED_OK);
-    ck_assert_int_gt(ld_monotonic_us() - began, 2000000);
+    ck_assert_int_gt(ld_monotonic_us() - began, 3200000);
     ck_assert_uint_eq(a.at.seq, 1);
     ck_assert_int_eq(pg_write(&b, "two\n", 1), LD_SHARED_OK);
     free(body);
