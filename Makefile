@@ -127,7 +127,8 @@ $(C_TESTS): %: %.o $(TEST_LIB_OBJ) $(OUT)/libkb.a
 $(CORE_TESTS) $(COVERAGE): TEST_LIBS = $(CORE_LIBS)
 $(PAPER_TESTS): TEST_LIBS = -ljansson $(CORE_LIBS)
 $(SERVER_TESTS) $(CLUSTER_TESTS) $(FUZZ_TESTS): TEST_LIBS = $(SERVER_LIBS)
-$(SERVER_TESTS:=.o) $(CLUSTER_TESTS:=.o) $(FUZZ_TESTS:=.o): TEST_ROOTS = -iquote server
+$(SERVER_TESTS:=.o) $(FUZZ_TESTS:=.o): TEST_ROOTS = -iquote server
+$(CLUSTER_TESTS:=.o): TEST_ROOTS = -iquote server -isystem $(PG_INCLUDE)
 $(TOOL_TESTS): TEST_LIBS = $(TOOL_LIBS)
 $(TOOL_TESTS:=.o): TEST_ROOTS = -iquote server -iquote tools -iquote tests/bench
 $(PAPER_TESTS:=.o): TEST_ROOTS = -iquote tools

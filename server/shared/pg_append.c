@@ -25,6 +25,10 @@
 /* How long to wait before a batch is looked for again. */
 #define AGAIN_US 50000
 
+/* A body that may be longer on its way than PostgreSQL lets a turn be silent: its clock stops when it has read
+ * something, so a short statement goes ahead. */
+#define LONG_BYTES (64 << 10)
+
 static void send_batch(struct ld_shared_turn *turn, const struct ld_shared_batch *b)
 {
     struct pg_args args = {0};
@@ -39,20 +43,22 @@ static void send_batch(struct ld_shared_turn *turn, const struct ld_shared_batch
     ld_pg_add_bytes(&args, b->at.hash, LD_CHAIN_BYTES);
     ld_pg_add_bytes(&args, b->body, b->n_body);
     turn->c->is_warned = false;
+    if (b->n_body > LONG_BYTES)
+        ld_pg_send(turn->c, PG_PING, NULL);
     ld_pg_send(turn->c, PG_APPEND, &args);
     ld_pg_send(turn->c, PG_COMMIT, NULL);
     ld_pg_send(turn->c, PG_SYNC, NULL);
     ld_pg_sync(turn->c);
 }
 
-/* The batch's own statement. OK: it is in the transaction. */
+/* The batch's own statement, or what went ahead of it. OK: it is in the transaction. */
 static enum ld_shared_rc judge_batch(const struct pg_conn *c, const PGresult *r, struct ld_message *why)
 {
     const char *state = ld_pg_state(r);
 
     if (r == NULL)
         return (enum ld_shared_rc)ld_fail_as(LD_SHARED_UNKNOWN, why, "%s", c->why.text);
-    if (ld_pg_is(r, PGRES_COMMAND_OK))
+    if (ld_pg_is(r, PGRES_COMMAND_OK) || ld_pg_is(r, PGRES_TUPLES_OK))
         return LD_SHARED_OK;
     (void)ld_pg_say(why, "PostgreSQL: ", PQresultErrorMessage(r));
     /* Its session was ended, or its transaction: another turn may come. */
@@ -76,14 +82,20 @@ static enum ld_shared_rc judge_commit(const struct pg_conn *c, const PGresult *r
 }
 
 /* Reads what became of the statements. The end of the row of them says nothing more. */
-static enum ld_shared_rc read_outcome(const struct pg_log *l, struct pg_conn *c, int64_t deadline,
+static enum ld_shared_rc read_outcome(const struct pg_log *l, struct pg_conn *c, bool is_long, int64_t deadline,
                                       struct ld_message *why)
 {
-    PGresult *r = ld_pg_next(c, deadline);
-    enum ld_shared_rc rc = judge_batch(c, r, why);
-    const bool is_moved = rc == LD_SHARED_OK && strcmp(PQcmdTuples(r), "1") == 0;
+    PGresult *r = is_long ? ld_pg_next(c, deadline) : NULL;
+    enum ld_shared_rc rc = is_long ? judge_batch(c, r, why) : LD_SHARED_OK;
+    bool is_moved = false;
 
     PQclear(r);
+    if (rc == LD_SHARED_OK) {
+        r = ld_pg_next(c, deadline);
+        rc = judge_batch(c, r, why);
+        is_moved = rc == LD_SHARED_OK && strcmp(PQcmdTuples(r), "1") == 0;
+        PQclear(r);
+    }
     if (rc == LD_SHARED_OK) {
         r = ld_pg_next(c, deadline);
         rc = judge_commit(c, r, is_moved, why);
@@ -114,7 +126,7 @@ enum ld_shared_rc ld_pg_append(struct ld_shared_turn *turn, const struct ld_shar
         (void)ld_fail(why, "the turn was lost: %s", c->why.text);
     } else {
         send_batch(turn, batch);
-        rc = read_outcome(turn->log, c, deadline, why);
+        rc = read_outcome(turn->log, c, batch->n_body > LONG_BYTES, deadline, why);
         ld_pg_rollback(c, deadline);
     }
     ld_pg_end_turn(turn);

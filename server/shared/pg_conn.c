@@ -120,17 +120,21 @@ static void break_off(struct pg_conn *c)
     c->is_broken = true;
 }
 
-/* Until the socket has something to read, or to write where is_writing. */
+/* Until the socket has something to read, or to write where is_writing. While bytes move the deadline does: a body of
+ * many megabytes takes its time, and PostgreSQL is not silent meanwhile. */
 static bool wait_socket(struct pg_conn *c, bool is_writing, int64_t deadline)
 {
     struct pollfd fd = {.fd = PQsocket(c->pg), .events = (short)(POLLIN | (is_writing ? POLLOUT : 0))};
-    const int64_t left = deadline - ld_monotonic_us();
+    const int64_t until = c->moved_us + c->wait_us > deadline ? c->moved_us + c->wait_us : deadline;
+    const int64_t left = until - ld_monotonic_us();
     const int n = left > 0 ? poll(&fd, 1, (int)(left / 1000 + 1)) : 0;
 
     if (n == 0) {
         (void)ld_fail(&c->why, "PostgreSQL has not answered in time");
         c->is_broken = true;
     }
+    if (n > 0)
+        c->moved_us = ld_monotonic_us();
     return n != 0;
 }
 
@@ -180,6 +184,7 @@ void ld_pg_send(struct pg_conn *c, enum pg_statement s, const struct pg_args *ar
 
 void ld_pg_sync(struct pg_conn *c)
 {
+    c->moved_us = -c->wait_us;
     if (!c->is_broken && PQpipelineSync(c->pg) == 0)
         break_off(c);
 }
@@ -288,14 +293,18 @@ static PGconn *dial(const struct ld_pg_config *config, unsigned first)
     return pg;
 }
 
-/* A server that is gone leaves its row after two seconds. Nothing but a lock is waited for so long as a call may wait;
- * a wait for a standby is none of PostgreSQL's time-outs. */
+/* A server that is gone leaves its row after two seconds, or after eleven where it goes in the middle of a long body.
+ * Nothing but a lock is waited for so long as a call may wait; a wait for a standby is none of PostgreSQL's time-outs.
+ */
 static bool set_up(struct pg_conn *c, const struct ld_pg_config *config, int64_t deadline)
 {
-    static const char sql[] = "SELECT set_config('synchronous_commit', 'on', false),"
-                              " set_config('idle_in_transaction_session_timeout', '2000', false),"
-                              " set_config('statement_timeout', '0', false), set_config('lock_timeout', $1, false),"
-                              " set_config('default_transaction_isolation', 'read committed', false)";
+    static const char sql[] =
+        "SELECT set_config('synchronous_commit', 'on', false),"
+        " set_config('idle_in_transaction_session_timeout', '2000', false),"
+        " set_config('statement_timeout', '0', false), set_config('lock_timeout', $1, false),"
+        " set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interval', '2', false),"
+        " set_config('tcp_keepalives_count', '3', false),"
+        " set_config('default_transaction_isolation', 'read committed', false)";
     char wait[16];
     const char *const values[] = {wait};
     PGresult *r = NULL;
@@ -353,6 +362,7 @@ struct pg_conn *ld_pg_connect(const struct ld_pg_config *config, unsigned first,
         (void)ld_fail(why, "out of memory");
         return NULL;
     }
+    c->wait_us = config->wait_ms * (int64_t)1000;
     c->pg = dial(config, first);
     if (PQstatus(c->pg) != CONNECTION_OK) {
         break_off(c);

@@ -1,7 +1,8 @@
 /* Connections to PostgreSQL, for pg_*.c alone: see pg_log.h.
  *
  * Every connection is in libpq's pipeline mode and does not block: statements are sent in a row, then their results are
- * read in the same order. Each wait ends at a deadline. All statements are prepared, with binary values. */
+ * read in the same order. Each wait ends at a deadline, or when nothing has moved for --log-wait since. All statements
+ * are prepared, with binary values. */
 #ifndef LD_PG_LOG_IMPL_H
 #define LD_PG_LOG_IMPL_H
 
@@ -51,6 +52,8 @@ void ld_pg_add_text(struct pg_args *a, const char *text);
 struct pg_conn {
     PGconn *pg;
     unsigned epoch;        /* of the log, when it was made */
+    int64_t wait_us;       /* how long it may be silent */
+    int64_t moved_us;      /* when bytes moved, of the row of statements that is under way */
     struct pg_conn *next;  /* in the pool */
     bool is_broken;        /* to be closed */
     bool is_warned;        /* a warning came since this was false */

@@ -16,7 +16,8 @@
  * line feed. Every batch has a hash of the one before it and of its own lines (ld_chain), so that two copies of a log
  * can be compared by their last one.
  *
- * Threads: any; a turn is one thread's. Every call may block for --log-wait, and no longer. Texts and bodies that a
+ * Threads: any; a turn is one thread's. Every call may block for --log-wait, and longer only while
+ * bytes move. Texts and bodies that a
  * callback is given last as long as its call. */
 #ifndef LD_SHARED_LOG_H
 #define LD_SHARED_LOG_H

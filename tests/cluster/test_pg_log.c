@@ -1,10 +1,15 @@
 /* The shared log in PostgreSQL, against a primary with a synchronous standby (tests/cluster/pg.py): turns, what others
  * have written, copies that do not fit, and tenants. What becomes of a commit under faults is in test_pg_faults.c. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "base/clock.h"
 #include "pg_fixture.h"
+#include "shared/pg_log_impl.h"
 
 static struct ld_message why;
 
@@ -206,6 +211,142 @@ START_TEST(a_long_log_is_read_in_parts_and_taken_whole)
     pg_close(&a);
     pg_close(&b);
     pg_close(&c);
+}
+END_TEST
+
+/* --- a slow network: what goes through the relay goes at RELAY_BYTES in ten milliseconds ---------------------- */
+
+#define RELAY_BYTES (48 * 1024)
+
+static int relay_port;
+
+static void copy_slowly(int from, int to)
+{
+    static _Thread_local char bytes[RELAY_BYTES];
+    ssize_t n = 0;
+    while ((n = read(from, bytes, sizeof bytes)) > 0) {
+        for (ssize_t sent = 0, m = 0; sent < n; sent += m)
+            if ((m = write(to, bytes + sent, (size_t)(n - sent))) <= 0)
+                break;
+        (void)usleep(10000);
+    }
+    (void)shutdown(from, SHUT_RDWR);
+    (void)shutdown(to, SHUT_RDWR);
+}
+
+static void *copy_back(void *arg)
+{
+    const int *ends = arg;
+    copy_slowly(ends[1], ends[0]);
+    return NULL;
+}
+
+static void *relay_one(void *arg)
+{
+    int *ends = arg;
+    pthread_t back;
+    if (pthread_create(&back, NULL, copy_back, ends) == 0) {
+        copy_slowly(ends[0], ends[1]);
+        (void)pthread_join(back, NULL);
+    }
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    free(ends);
+    return NULL;
+}
+
+static void *relay(void *arg)
+{
+    const int listener = *(const int *)arg;
+    int client = 0;
+    while ((client = accept(listener, NULL, NULL)) >= 0) {
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)relay_port)};
+        int *ends = malloc(2 * sizeof *ends);
+        pthread_t thread;
+        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        ends[0] = client;
+        ends[1] = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(ends[1], (struct sockaddr *)&to, sizeof to) == 0 &&
+            pthread_create(&thread, NULL, relay_one, ends) == 0)
+            (void)pthread_detach(thread);
+    }
+    return NULL;
+}
+
+/* Begins to relay to the primary; its own port. */
+static int begin_relay(void)
+{
+    static int listener;
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t n = sizeof at;
+    pthread_t thread;
+    relay_port = atoi(pg_ask("sql \"SHOW port\""));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(listener, 16), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&at, &n), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, relay, &listener), 0);
+    (void)pthread_detach(thread);
+    return ntohs(at.sin_port);
+}
+
+/* As a graph is: its way takes longer than a call may wait, and no wait is long. */
+START_TEST(a_body_of_many_megabytes_over_a_slow_network_is_no_silence)
+{
+    struct writer a, b;
+    const size_t n = 24 << 20;
+    char *body = malloc(n), url[128];
+    struct ld_shared_tenant t;
+    (void)snprintf(url, sizeof url, "postgresql://laplaced@127.0.0.1:%d/log", begin_relay());
+    const struct ld_pg_config config = {.url = url, .node = "slow", .wait_ms = 2500};
+    pg_open(&b, "b", "large");
+    memset(&a, 0, sizeof a);
+    (void)snprintf(a.node, sizeof a.node, "slow");
+    ck_assert_int_eq(ld_pg_log_open(&a.log, &config, &why), 0);
+    ck_assert_msg(a.log->ops->find(a.log, "large", true, &t, NULL, &why) == LD_SHARED_OK, "%s", why.text);
+    a.id = t.id;
+    for (size_t i = 0; i < n; i++) /* nothing that compression makes short */
+        body[i] = (char)((i * 2654435761u) >> 13);
+    const struct ld_shared_batch big = {.n = 1, .node = a.node, .nonce = 1, .body = body, .n_body = n};
+    int64_t began = ld_monotonic_us();
+    ck_assert_msg(pg_append(&a, &big) == LD_SHARED_OK, "%s", a.why.text);
+    ck_assert_int_gt(ld_monotonic_us() - began, 3200000);
+    memset(&a.at, 0, sizeof a.at);
+    began = ld_monotonic_us();
+    ck_assert_int_eq(a.log->ops->read(a.log, a.id, &a.at, 1, pg_count, &a, &why), LD_SHARED_OK);
+    ck_assert_int_gt(ld_monotonic_us() - began, 3200000);
+    ck_assert_uint_eq(a.at.seq, 1);
+    ck_assert_int_eq(pg_write(&b, "two\n", 1), LD_SHARED_OK);
+    free(body);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
+/* --- addresses -------------------------------------------------------------------------------------------- */
+
+static void expect_hosts(const char *url, unsigned first, const char *host, const char *port)
+{
+    struct pg_hosts h;
+    ld_pg_hosts(&h, url, first);
+    ck_assert_str_eq(h.list[PG_HOST] != NULL ? h.list[PG_HOST] : "", host);
+    ck_assert_str_eq(h.list[PG_PORT] != NULL ? h.list[PG_PORT] : "", port);
+    ld_pg_hosts_free(&h);
+}
+
+START_TEST(addresses_are_turned_round_with_their_ports)
+{
+    expect_hosts("postgresql://u@a:1,b:2,c:3/db", 0, "a,b,c", "1,2,3");
+    expect_hosts("postgresql://u@a:1,b:2,c:3/db", 1, "b,c,a", "2,3,1");
+    expect_hosts("postgresql://u@a:1,b:2,c:3/db", 5, "c,a,b", "3,1,2");
+    expect_hosts("postgresql://u@a:1,b,c:3/db", 1, "b,c,a", ",3,1");
+    expect_hosts("postgresql://u@a:1,b,c/db", 1, "b,c,a", ",,1");
+    expect_hosts("postgresql://u@a:1,b,c/db", 2, "c,a,b", ",1,");
+    expect_hosts("host=a,b port=7 dbname=db", 1, "b,a", "7");
+    expect_hosts("host=/run/postgresql dbname=db", 3, "/run/postgresql", "");
+    expect_hosts("postgresql:///db", 1, "", "");
+    expect_hosts("postgresql://[::1]:4,[::2]:5/db", 1, "::2,::1", "5,4");
 }
 END_TEST
 
@@ -449,6 +590,8 @@ static Suite *suite(void)
     tcase_add_test(c, who_waits_too_long_for_a_turn_is_told_so_and_the_turn_goes_on);
     tcase_add_test(c, what_the_told_one_answers_ends_the_take_and_frees_the_turn);
     tcase_add_test(c, a_long_log_is_read_in_parts_and_taken_whole);
+    tcase_add_test(c, a_body_of_many_megabytes_over_a_slow_network_is_no_silence);
+    tcase_add_test(c, addresses_are_turned_round_with_their_ports);
     tcase_add_test(c, a_copy_with_other_lines_or_more_of_them_is_told_that_it_is_a_fork);
     tcase_add_test(c, a_row_that_was_changed_or_lost_in_the_database_breaks_the_chain);
     tcase_add_test(c, a_tenant_that_the_database_has_never_had_is_a_fork_for_a_copy_and_none_for_nobody);
