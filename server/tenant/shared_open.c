@@ -94,11 +94,15 @@ int ld_shared_check(struct ld_tenant *t, bool *is_away, struct ld_message *why)
     int64_t at_ms = 0;
 
     *is_away = false;
-    if (ld_store_copy_mark(t->store, &mark) != LD_STORE_OK ||
-        ld_store_tip(t->store, &last, &last_reset) != LD_STORE_OK || ld_store_last_at(t->store, &at_ms) != LD_STORE_OK)
-        return ld_fail_as(LD_STORE_IO, why, "%.400s: the log cannot be read", t->db_path);
-    if (t->world->shared == NULL)
+    int rc = ld_store_copy_mark(t->store, &mark);
+    if (rc == LD_STORE_OK && t->world->shared == NULL)
         return refuse_copy(t, &mark, why);
+    if (rc == LD_STORE_OK)
+        rc = ld_store_tip(t->store, &last, &last_reset);
+    if (rc == LD_STORE_OK)
+        rc = ld_store_last_at(t->store, &at_ms);
+    if (rc != LD_STORE_OK)
+        return ld_fail_as(LD_STORE_IO, why, "%.400s: the log cannot be read", t->db_path);
     if (mark.tenant == 0 && last > 0)
         return ld_fail_as(LD_STORE_FOREIGN, why, "%.400s: " NO_COPY, t->db_path);
     if (mark.tenant != 0 && s->id != 0 && mark.tenant != s->id) {

@@ -183,6 +183,7 @@ void ld_member_take_in(struct ld_tenants *r, const char *name)
 {
     if (ld_tenants_has(r, name) || has_files(r, name))
         return;
+    ld_nodes_made(r);
     if (ld_registry_add(r->file, name, r->world->now_ms()) == 0)
         (void)ld_member_add(r, name, NULL);
 }

@@ -45,7 +45,7 @@ struct ld_nodes {
     unsigned poll_ms;
     bool (*after_round)(void *arg);
     void *after_round_arg;
-    _Atomic uint64_t n_made; /* members that entered the table by a creation here */
+    _Atomic uint64_t n_made; /* members that entered the table, whoever has made them */
     bool must_make_first;    /* the thread's own */
     pthread_mutex_t lock;    /* guards all below */
     pthread_cond_t has_call;
@@ -148,7 +148,8 @@ static enum ld_shared_rc ignore(void *arg, const struct ld_shared_batch *batch)
     return LD_SHARED_OK;
 }
 
-/* NONE: it was deleted. A log that has lost it says FORKED. */
+/* NONE: it was deleted. A log that has lost it says FORKED, as it does of one that it has, whose hash we did not say.
+ */
 static enum ld_shared_rc look_for(struct ld_tenants *r, uint64_t id)
 {
     const struct ld_shared_place after = {.seq = 1};
@@ -170,12 +171,13 @@ static void note_lost(struct ld_tenants *r, const char *name)
            name);
 }
 
+/* A member that came into the table since the log was asked is not in the answer: that is no news of it. */
 static void take_away(struct ld_tenants *r, const struct tips *tips, uint64_t n_made)
 {
     char name[LD_NAME_MAX + 1] = "";
     uint64_t id = 0;
 
-    while (find_gone(r, tips, name, &id)) {
+    while (find_gone(r, tips, name, &id) && atomic_load(&r->nodes->n_made) == n_made) {
         const enum ld_shared_rc rc = look_for(r, id);
         if (rc == LD_SHARED_FORKED)
             note_lost(r, name);

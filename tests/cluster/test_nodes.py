@@ -33,6 +33,8 @@ def trio(database, tmp_path_factory):
     servers.ready()
     yield servers
     servers.end()
+    for server in servers.servers:  # nothing was wrong, and nobody was told that something was
+        assert [line for line in server.log().splitlines() if "level=error" in line] == []
 
 
 @pytest.fixture

@@ -260,6 +260,40 @@ START_TEST(another_tenant_under_the_name_takes_its_place)
 }
 END_TEST
 
+/* The log answers, and while its answer is on the way a tenant is made here. */
+static enum ld_shared_rc answer_late(struct ld_shared_log *log,
+                                     void (*fn)(void *arg, const char *name, const struct ld_shared_tenant *t),
+                                     void *arg, struct ld_message *why)
+{
+    static const struct ld_shared_ops *own;
+
+    if (own == NULL) {
+        struct kbt_shared_log fresh;
+        kbt_shared_log_init(&fresh, 1);
+        own = fresh.base.ops;
+        kbt_shared_log_close(&fresh);
+    }
+    const enum ld_shared_rc rc = own->tips(log, fn, arg, why);
+    if (!ld_tenants_has(a.tenants, "new"))
+        ck_assert_int_eq(create(&a, "new", "{\"algorithm\":\"ucb\"}"), 201);
+    return rc;
+}
+
+START_TEST(a_tenant_that_is_made_while_the_log_is_asked_is_not_missed_in_its_answer)
+{
+    begin();
+    struct ld_shared_ops late = *shared.base.ops;
+    late.tips = answer_late;
+    shared.base.ops = &late;
+    ck_assert(ld_tenants_poll(a.tenants));
+    ck_assert(ld_tenants_has(a.tenants, "new"));
+    decide(&a, "new", "d");
+    ck_assert(ld_tenants_poll(a.tenants));
+    ck_assert_uint_eq(n_decided(&a, "new"), 1);
+    end();
+}
+END_TEST
+
 START_TEST(a_log_that_was_set_back_removes_nothing)
 {
     begin();
@@ -350,7 +384,9 @@ int main(void)
                    who_makes_a_tenant_that_is_there_is_told_so_and_knows_it,
                    a_creation_that_was_cut_off_is_seen_by_nobody_and_made_whole_by_the_next,
                    a_tenant_that_is_deleted_goes_everywhere_with_its_files_and_its_name_is_free,
-                   another_tenant_under_the_name_takes_its_place, a_log_that_was_set_back_removes_nothing,
+                   another_tenant_under_the_name_takes_its_place,
+                   a_tenant_that_is_made_while_the_log_is_asked_is_not_missed_in_its_answer,
+                   a_log_that_was_set_back_removes_nothing,
                    a_tenant_that_was_deleted_while_the_server_was_down_is_not_there_and_its_file_stays,
                    the_first_tenant_is_made_once_by_whichever_server_asks_first, who_has_not_read_what_is_there_lags);
 }
