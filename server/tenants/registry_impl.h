@@ -8,6 +8,7 @@
  *   registry_repair.c    a log that no fold takes to its end
  *   registry_rates.c     rates of their own
  *   registry_nodes.c     the other servers of a shared log
+ *   registry_waiting.c   requests for names that only those may know; making and deleting tenants there
  *
  * A tenant is a member of the table whether or not it is in memory:
  *
@@ -51,7 +52,23 @@ struct ld_member {
     int64_t retry_us; /* not to be tried again before */
 };
 
-struct ld_nodes; /* registry_nodes.c */
+/* The other servers of a shared log. */
+struct ld_nodes {
+    pthread_t thread;
+    bool is_running;
+    unsigned poll_ms;
+    bool (*after_round)(void *arg);
+    void *after_round_arg;
+    _Atomic uint64_t n_made; /* members that entered the table, whoever has made them */
+    bool must_make_first;    /* the thread's own */
+    pthread_mutex_t lock;    /* guards all below */
+    pthread_cond_t has_call;
+    bool is_halting, is_ending, is_hurried;
+    uint64_t round; /* the number of the one that began last */
+    struct ld_tenant_wait *first, *last;
+    size_t n_waiting;
+    struct ld_nodes_view view; /* down_us: since when, on the monotonic clock */
+};
 
 /* The table owns its members; a member holds its tenant once, and every pointer that leaves it is a hold of its own. */
 struct ld_tenants {
@@ -123,8 +140,13 @@ int ld_nodes_make(struct ld_tenants *r, const char *name, struct ld_problem *p);
 void ld_nodes_made(struct ld_tenants *r);
 /* Deletes it for all: 0, or -1 with p (404, 503). */
 int ld_nodes_drop(struct ld_tenants *r, const char *name, struct ld_problem *p);
-/* Waits for the next round; done is called in any case. */
+/* registry_waiting.c. Waits for the next round; done is called in any case. */
 void ld_nodes_await(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait);
+
+/* The round is over, for all who waited for it: what is not known now is not there; unless why says that the log did
+ * not answer. */
+void ld_nodes_end_waiting(struct ld_tenants *r, uint64_t round, const char *why);
+const struct ld_shared_ops *ld_nodes_ops(const struct ld_tenants *r);
 
 /* registry_closing.c. The end of a CLOSING, or of other work on the files of a member that is not open: the files are
  * closed, and the member is not looked at behind it. */

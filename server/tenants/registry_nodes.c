@@ -39,24 +39,7 @@ struct tips {
     bool is_failed;
 };
 
-struct ld_nodes {
-    pthread_t thread;
-    bool is_running;
-    unsigned poll_ms;
-    bool (*after_round)(void *arg);
-    void *after_round_arg;
-    _Atomic uint64_t n_made; /* members that entered the table, whoever has made them */
-    bool must_make_first;    /* the thread's own */
-    pthread_mutex_t lock;    /* guards all below */
-    pthread_cond_t has_call;
-    bool is_halting, is_ending, is_hurried;
-    uint64_t round; /* the number of the one that began last */
-    struct ld_tenant_wait *first, *last;
-    size_t n_waiting;
-    struct ld_nodes_view view; /* down_us: since when, on the monotonic clock */
-};
-
-static const struct ld_shared_ops *ops_of(const struct ld_tenants *r)
+const struct ld_shared_ops *ld_nodes_ops(const struct ld_tenants *r)
 {
     return r->world->shared->ops;
 }
@@ -155,7 +138,7 @@ static enum ld_shared_rc look_for(struct ld_tenants *r, uint64_t id)
     const struct ld_shared_place after = {.seq = 1};
     struct ld_message why;
 
-    return ops_of(r)->read(r->world->shared, id, &after, 1, ignore, NULL, &why);
+    return ld_nodes_ops(r)->read(r->world->shared, id, &after, 1, ignore, NULL, &why);
 }
 
 /* Said once; until the log has it again it is not asked for. */
@@ -251,87 +234,6 @@ static int64_t follow(struct ld_tenants *r, const struct tips *tips)
     return now - since;
 }
 
-/* ---- who waits --------------------------------------------------------------------------------------- */
-
-static void set_unknown(struct ld_problem *p, const char *name, const char *why)
-{
-    ld_problem_set(p, 503, "nobody here knows a tenant \"%.64s\", and the shared log cannot be asked: %.300s", name,
-                   why);
-}
-
-static void set_stopping(struct ld_problem *p)
-{
-    ld_problem_set(p, 503, "the server is stopping");
-}
-
-void ld_nodes_await(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait)
-{
-    struct ld_nodes *nodes = r->nodes;
-    struct ld_problem p;
-
-    ld_problem_init(&p);
-    pthread_mutex_lock(&nodes->lock);
-    if (nodes->is_halting) {
-        set_stopping(&p);
-    } else if (r->world->max_opening > 0 && nodes->n_waiting >= r->world->max_opening) {
-        ld_problem_set(&p, 503, "too many requests wait for tenants that nobody here knows");
-        ld_problem_limit(&p, "opening", (double)r->world->max_opening);
-    } else {
-        wait->next = NULL;
-        wait->name = name;
-        wait->round = nodes->round + 1;
-        if (nodes->first == NULL)
-            nodes->first = wait;
-        else
-            nodes->last->next = wait;
-        nodes->last = wait;
-        nodes->n_waiting++;
-        nodes->is_hurried = true;
-        pthread_cond_signal(&nodes->has_call);
-    }
-    pthread_mutex_unlock(&nodes->lock);
-    if (p.status != 0)
-        wait->done(wait, NULL, &p);
-}
-
-/* Those who waited for the round, or for one before it. */
-static struct ld_tenant_wait *take_waiting(struct ld_nodes *nodes, uint64_t round)
-{
-    pthread_mutex_lock(&nodes->lock);
-    struct ld_tenant_wait *first = nodes->first, *last = NULL;
-    for (struct ld_tenant_wait *p = first; p != NULL && p->round <= round; p = p->next) {
-        last = p;
-        nodes->n_waiting--;
-    }
-    if (last == NULL) {
-        first = NULL;
-    } else {
-        nodes->first = last->next;
-        last->next = NULL;
-    }
-    pthread_mutex_unlock(&nodes->lock);
-    return first;
-}
-
-/* why NULL: the round is over, and what is not known now is not there. */
-static void end_waiting(struct ld_tenants *r, struct ld_tenant_wait *first, const char *why)
-{
-    while (first != NULL) {
-        struct ld_tenant_wait *wait = first;
-        struct ld_problem p;
-
-        first = wait->next; /* done may free it */
-        if (ld_tenants_await_known(r, wait->name, wait))
-            continue;
-        ld_problem_init(&p);
-        if (why != NULL)
-            set_unknown(&p, wait->name, why);
-        else
-            ld_problem_no_tenant(&p, wait->name);
-        wait->done(wait, NULL, &p);
-    }
-}
-
 /* ---- rounds ------------------------------------------------------------------------------------------ */
 
 /* What readiness and metrics are told. A log that answers and may not acknowledge counts as down. */
@@ -341,7 +243,7 @@ static void note(struct ld_tenants *r, bool is_answering, int64_t lag_us, const 
     struct ld_nodes *nodes = r->nodes;
     struct ld_shared_health health = {.is_up = true};
 
-    ops_of(r)->health(r->world->shared, &health);
+    ld_nodes_ops(r)->health(r->world->shared, &health);
     const bool is_up = is_answering && health.is_up;
     pthread_mutex_lock(&nodes->lock);
     const bool was_up = nodes->view.down_us == 0;
@@ -374,7 +276,7 @@ bool ld_tenants_poll(struct ld_tenants *r)
     const uint64_t round = ++nodes->round;
     nodes->is_hurried = false;
     pthread_mutex_unlock(&nodes->lock);
-    enum ld_shared_rc rc = ops_of(r)->tips(r->world->shared, add_tip, &tips, &why);
+    enum ld_shared_rc rc = ld_nodes_ops(r)->tips(r->world->shared, add_tip, &tips, &why);
     if (rc == LD_SHARED_OK && tips.is_failed)
         rc = LD_SHARED_NOMEM;
     const bool is_ok = rc == LD_SHARED_OK;
@@ -390,7 +292,7 @@ bool ld_tenants_poll(struct ld_tenants *r)
     }
     kb_free(tips.tip);
     note(r, is_ok, lag_us, &why);
-    end_waiting(r, take_waiting(nodes, round), is_ok ? NULL : why.text);
+    ld_nodes_end_waiting(r, round, is_ok ? NULL : why.text);
     return is_ok;
 }
 
@@ -447,49 +349,6 @@ void ld_tenants_nodes(struct ld_tenants *r, struct ld_nodes_view *out)
         out->down_us = now - out->down_us + 1;
 }
 
-/* ---- creation and removal ---------------------------------------------------------------------------- */
-
-/* A tenant without a line is one whose creation was cut off, or is under way elsewhere: whose first line comes first
- * has made it (LD_STORE_TAKEN). */
-int ld_nodes_make(struct ld_tenants *r, const char *name, struct ld_problem *p)
-{
-    struct ld_shared_tenant found = {.id = 0};
-    struct ld_message why = {""};
-    bool is_new = false;
-    const enum ld_shared_rc rc = ops_of(r)->find(r->world->shared, name, true, &found, &is_new, &why);
-
-    if (rc != LD_SHARED_OK) {
-        ld_problem_set(p, 503, "the tenant cannot be made in the shared log: %.300s",
-                       why.text[0] != '\0' ? why.text : ld_shared_say(rc));
-    } else if (found.tip.seq > 0) {
-        ld_member_take_in(r, name);
-        ld_problem_set(p, 409, "tenant '%s' exists", name);
-    }
-    return p->status == 0 ? 0 : -1;
-}
-
-void ld_nodes_made(struct ld_tenants *r)
-{
-    atomic_fetch_add(&r->nodes->n_made, 1);
-}
-
-int ld_nodes_drop(struct ld_tenants *r, const char *name, struct ld_problem *p)
-{
-    struct ld_shared_tenant found = {.id = 0};
-    struct ld_message why = {""};
-    bool is_new;
-    enum ld_shared_rc rc = ops_of(r)->find(r->world->shared, name, false, &found, &is_new, &why);
-
-    if (rc == LD_SHARED_OK)
-        rc = ops_of(r)->drop(r->world->shared, found.id, &why);
-    if (rc == LD_SHARED_NONE)
-        ld_problem_no_tenant(p, name);
-    else if (rc != LD_SHARED_OK)
-        ld_problem_set(p, 503, "the tenant cannot be deleted in the shared log: %.300s",
-                       why.text[0] != '\0' ? why.text : ld_shared_say(rc));
-    return p->status == 0 ? 0 : -1;
-}
-
 /* ---- life -------------------------------------------------------------------------------------------- */
 
 int ld_nodes_new(struct ld_tenants *r)
@@ -523,22 +382,6 @@ int ld_tenants_watch(struct ld_tenants *r, unsigned poll_ms, bool (*after_round)
 void ld_nodes_want_first(struct ld_tenants *r)
 {
     r->nodes->must_make_first = true;
-}
-
-void ld_nodes_halt(struct ld_tenants *r)
-{
-    struct ld_tenant_wait *first;
-    struct ld_problem p;
-
-    ld_problem_init(&p);
-    set_stopping(&p);
-    pthread_mutex_lock(&r->nodes->lock);
-    r->nodes->is_halting = true;
-    first = r->nodes->first;
-    r->nodes->first = NULL;
-    r->nodes->n_waiting = 0;
-    pthread_mutex_unlock(&r->nodes->lock);
-    ld_tenant_waits_end(first, NULL, &p);
 }
 
 /* A question under way is waited for, --log-wait at most. */

@@ -263,8 +263,17 @@ class Writer:
             self.ask(urls, "/observe", {"id": f"o{value}", "user": "u", "arm": "x", "reward": value}, ("observed", value))
 
 
-def test_nothing_acknowledged_is_lost_when_servers_and_the_primary_die(database, tmp_path):
+@pytest.fixture
+def mortal(tmp_path_factory):
+    """A database whose primary may die: the others' is not to."""
+    with pg.Cluster(tmp_path_factory.mktemp("mortal"), 2) as cluster:
+        init(cluster.url)
+        yield cluster
+
+
+def test_nothing_acknowledged_is_lost_when_servers_and_the_primary_die(mortal, tmp_path):
     """kill -9 of servers at random, and once of PostgreSQL's primary, under four writers at random servers."""
+    database = mortal
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     servers, rng = Servers(tmp_path, database.url), random.Random(seed)

@@ -17,8 +17,8 @@ static struct ld_message why;
 
 /* --- other servers, as processes -------------------------------------------------------------------------- */
 
-/* A server that takes the turn of `tenant`, says so, stops or waits, and appends when it goes on. Its exit status is
- * what the append said. */
+/* Before the test has threads: a server that takes the turn of `tenant`, says so, stops or waits, and appends when it
+ * goes on. Its exit status is what the append said. */
 static pid_t spawn_holder(const char *tenant, bool is_stopping)
 {
     int said[2];
@@ -39,9 +39,9 @@ static pid_t spawn_holder(const char *tenant, bool is_stopping)
         _exit((int)pg_append_in(&w, turn, "late\n", 1));
     }
     ck_assert_int_gt(pid, 0);
+    (void)close(said[1]);
     ck_assert_int_eq(read(said[0], &byte, 1), 1);
     (void)close(said[0]);
-    (void)close(said[1]);
     return pid;
 }
 
@@ -55,8 +55,8 @@ static int exit_of(pid_t pid)
 START_TEST(a_server_that_dies_with_the_turn_holds_nobody_up)
 {
     struct writer a;
-    pg_open(&a, "a", "death");
     const pid_t pid = spawn_holder("death", false);
+    pg_open(&a, "a", "death");
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
     ck_assert_int_eq(exit_of(pid), -1);
     const int64_t began = ld_monotonic_us();
@@ -70,8 +70,8 @@ END_TEST
 START_TEST(a_server_that_hangs_with_the_turn_loses_it_and_its_late_batch_is_refused)
 {
     struct writer a;
-    pg_open(&a, "a", "hang");
     const pid_t pid = spawn_holder("hang", true);
+    pg_open(&a, "a", "hang");
     const int64_t began = ld_monotonic_us();
     ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
     ck_assert_int_lt(ld_monotonic_us() - began, 4000000);
