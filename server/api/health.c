@@ -150,7 +150,9 @@ static const char *find_lag(struct ld_server *s, char buffer[LD_HEALTH_BYTES], b
         return NULL;
     ld_tenants_nodes(s->tenants, &view);
     *is_away = view.down_us > 0;
-    if (view.down_us > s->health.max_lag_us)
+    if (view.down_us > s->health.max_lag_us && ld_access_wants_keys(s)) /* what it says names hosts and roles */
+        snprintf(buffer, LD_HEALTH_BYTES, "the shared log does not answer, or may not acknowledge");
+    else if (view.down_us > s->health.max_lag_us)
         snprintf(buffer, LD_HEALTH_BYTES, "the shared log: %.100s", view.why.text);
     else if (view.lag_us > s->health.max_lag_us)
         snprintf(buffer, LD_HEALTH_BYTES, "%lld ms behind the shared log", (long long)(view.lag_us / 1000));

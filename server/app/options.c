@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/names.h"
+#include "shared/pg_log.h"
 
 /* --- values ----------------------------------------------------------------------------------------- */
 
@@ -336,25 +337,22 @@ static bool may_have_keys(const struct ld_options *o)
     return o->admin_key_file[0] != '\0' || access(path, F_OK) == 0;
 }
 
-/* What stands in an option is printed, and seen by whoever lists processes. */
-static bool has_password(const char *url)
-{
-    const char *user = strstr(url, "://");
-    const size_t n_user = user != NULL ? strcspn(user += 3, "/@?") : 0;
-    return strstr(url, "password=") != NULL ||
-           (user != NULL && user[n_user] == '@' && memchr(user, ':', n_user) != NULL);
-}
-
 static int check_log(const struct ld_options *o, struct ld_message *why)
 {
     if (o->log[0] == '\0')
         return 0;
-    if (has_password(o->log))
-        return ld_fail(why, "--log: a password is not to stand in an option: give it by PGPASSFILE or a service file");
+    struct ld_message wrong;
+    if (ld_pg_check_url(o->log, &wrong) != 0)
+        return ld_fail(why, "--log: %.400s", wrong.text);
     if (!ld_tenant_name_is_valid(o->node))
         return ld_fail(why,
                        "--node: expected 1 to 64 letters, digits, dots, underscores and dashes, the first a letter "
                        "or digit");
+    /* A commit may wait for the log, and then once more until it is known what became of it. */
+    if (2 * o->log_wait_ms >= 1000 * o->stuck_after_s)
+        return ld_fail(why,
+                       "--log-wait: expected less than half of --stuck-after, or a database that is away looks like a "
+                       "server that stands still");
     return 0;
 }
 

@@ -373,7 +373,7 @@ void ld_http_sweep(struct ld_http *h)
  * promised to them. Called twice it does nothing. */
 void ld_http_quiesce(struct ld_http *h)
 {
-    if (!atomic_exchange(&h->is_quiescing, true))
+    if (h != NULL && !atomic_exchange(&h->is_quiescing, true))
         ld_accept_end(h);
 }
 

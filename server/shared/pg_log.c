@@ -215,6 +215,23 @@ static bool is_readable(const char *url, struct ld_message *why)
     return parts != NULL;
 }
 
+/* libpq knows what of it is a password, however it is written. */
+int ld_pg_check_url(const char *url, struct ld_message *why)
+{
+    PQconninfoOption *parts;
+    bool has_secret = false;
+
+    if (!is_readable(url, why))
+        return -1;
+    parts = PQconninfoParse(url, NULL);
+    for (const PQconninfoOption *part = parts; part != NULL && part->keyword != NULL; part++)
+        has_secret |=
+            part->val != NULL && (strcmp(part->keyword, "password") == 0 || strcmp(part->keyword, "sslpassword") == 0);
+    PQconninfoFree(parts);
+    return has_secret ? ld_fail(why, "a password is not to stand in an option: give it by PGPASSFILE or a service file")
+                      : 0;
+}
+
 int ld_pg_log_open(struct ld_shared_log **out, const struct ld_pg_config *config, struct ld_message *why)
 {
     struct pg_log *l = NULL;

@@ -26,6 +26,10 @@ struct ld_pg_config {
     bool is_trusted;  /* --log-sync=trusted: the primary's standbys and settings are not looked at */
 };
 
+/* Whether the address can be read, and has no password: it is printed, and seen by whoever lists processes. 0, or -1
+ * with why. */
+int ld_pg_check_url(const char *url, struct ld_message *why);
+
 /* 0, or -1 with why: the address cannot be read, or the database answers and is not fit to be used. One that does not
  * answer is no failure: health tells it, and it is asked again and again. Ended by ops->close. */
 int ld_pg_log_open(struct ld_shared_log **out, const struct ld_pg_config *config, struct ld_message *why);

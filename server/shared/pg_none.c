@@ -3,6 +3,12 @@
 
 #define WITHOUT "this program was built without PostgreSQL (make WITHOUT_PG=1)"
 
+int ld_pg_check_url(const char *url, struct ld_message *why)
+{
+    (void)url;
+    return ld_fail(why, WITHOUT);
+}
+
 int ld_pg_log_open(struct ld_shared_log **out, const struct ld_pg_config *config, struct ld_message *why)
 {
     (void)config;

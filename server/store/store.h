@@ -61,6 +61,8 @@ struct ld_copy_mark {
     unsigned char hash[LD_COPY_HASH_BYTES];
 };
 int ld_store_copy_mark(struct ld_store *s, struct ld_copy_mark *out);
+/* The same of a file that nobody has open, which keeps its bytes; *is_empty: it has no line. */
+int ld_store_look_at_copy(const char *path, struct ld_copy_mark *out, bool *is_empty, struct ld_message *why);
 /* From here on it is one, and commits do not wait for the disk. */
 int ld_store_be_copy(struct ld_store *s, const struct ld_copy_mark *mark, struct ld_message *why);
 /* As ld_store_append, with where the copy then stands. */

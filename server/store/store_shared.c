@@ -9,16 +9,12 @@
 #include <sqlite3.h>
 #include <string.h>
 
-int ld_store_copy_mark(struct ld_store *s, struct ld_copy_mark *out)
+static int read_mark(sqlite3 *db, struct ld_copy_mark *out)
 {
     sqlite3_stmt *stmt = NULL;
-    int status, rc = SQLITE_DONE;
-    struct ld_conn *c = ld_store_borrow(s, &status);
+    int rc = SQLITE_DONE, status = ld_sql_prepare(db, "SELECT tenant, seq, hash FROM copy_of", &stmt, NULL);
 
     *out = (struct ld_copy_mark){.tenant = 0};
-    if (c == NULL)
-        return status;
-    status = ld_sql_prepare(c->db, "SELECT tenant, seq, hash FROM copy_of", &stmt, NULL);
     if (status == LD_STORE_OK)
         rc = sqlite3_step(stmt);
     if (rc == SQLITE_ROW && sqlite3_column_bytes(stmt, 2) == LD_COPY_HASH_BYTES) {
@@ -29,7 +25,38 @@ int ld_store_copy_mark(struct ld_store *s, struct ld_copy_mark *out)
         status = ld_sql_status(rc);
     }
     (void)sqlite3_finalize(stmt);
+    return status;
+}
+
+int ld_store_copy_mark(struct ld_store *s, struct ld_copy_mark *out)
+{
+    int status;
+    struct ld_conn *c = ld_store_borrow(s, &status);
+
+    *out = (struct ld_copy_mark){.tenant = 0};
+    if (c == NULL)
+        return status;
+    status = read_mark(c->db, out);
     ld_store_give_back(s, c);
+    return status;
+}
+
+/* A file of an older schema has no table of copies, and is none. */
+int ld_store_look_at_copy(const char *path, struct ld_copy_mark *out, bool *is_empty, struct ld_message *why)
+{
+    sqlite3 *db = NULL;
+    int64_t n_tables = 0, has_lines = 0;
+    int status = ld_db_connect_readonly(&db, path, why);
+
+    *out = (struct ld_copy_mark){.tenant = 0};
+    if (status == LD_STORE_OK)
+        status = ld_sql_int(db, "SELECT count(*) FROM sqlite_master WHERE name = 'copy_of'", &n_tables, why);
+    if (status == LD_STORE_OK)
+        status = ld_sql_int(db, "SELECT EXISTS (SELECT 1 FROM events)", &has_lines, why);
+    if (status == LD_STORE_OK && n_tables > 0)
+        status = read_mark(db, out);
+    *is_empty = has_lines == 0;
+    (void)sqlite3_close(db);
     return status;
 }
 

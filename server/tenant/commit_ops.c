@@ -108,6 +108,19 @@ static int look_again(struct ld_tenant *t, struct ld_op *op, bool *is_over)
     return KB_OK;
 }
 
+/* Windows end by the log's time, which another server's clock may have put ahead of ours: else they would have ended
+ * before they began. */
+static void count_from_the_log(const struct ld_tenant *t, struct kb_event *ev)
+{
+    const int64_t ahead_ms = t->now_ms - t->world->now_ms();
+
+    if (ahead_ms <= 0)
+        return;
+    ev->as.decided.expires_at_ms += ahead_ms;
+    if (ev->as.decided.assigned_until_ms > 0)
+        ev->as.decided.assigned_until_ms += ahead_ms;
+}
+
 /* The arm was drawn in the serving thread; here the decision is only recorded, or a refusal confirmed, unless the log
  * has the answer to give. A retry of the caller's id may meet
  * its first attempt in the log (answered from there) or in this very batch (KB_EBUSY, and then in the log). The bound
@@ -131,6 +144,7 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
         if (rc != KB_OK || is_over)
             return rc;
         entry.ev = op->event;
+        count_from_the_log(t, &entry.ev);
     }
     if (t->n_pending + t->batch.n_decided >= t->world->max_pending) {
         ld_op_refuse_busy(op, "too many decisions wait for their reward");

@@ -188,8 +188,11 @@ int ld_reward_judge_user(struct ld_tenant *t, struct ld_op *op, const struct ld_
             tell(result, 503, NO_MEMORY);
             return KB_OK;
         }
+    const uint64_t n_followed = t->shared.n_followed;
     if (n > 1 && t->batch.commit.n + n + 1 >= LD_BATCH_EVENTS)
         ld_batch_flush(t);
+    if (n_followed != t->shared.n_followed) /* the id may be in the log by now */
+        return KB_EBUSY;
     if (reward_each(t, op, reward, ids, &n, result) == KB_EBUSY)
         return KB_EBUSY;
     if (result->status == 200 || result->status == LD_DUPLICATE) {

@@ -125,8 +125,11 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     read_clock(t);
     t->has_failed = false;
     ld_queue_begin_turn(t);
-    if (t->world->shared != NULL)
+    if (t->world->shared != NULL) {
+        if (!atomic_load(&t->shared.is_followed)) /* what there is to follow is followed without the turn */
+            atomic_store(&t->shared.is_asked, true);
         ld_shared_read(t);
+    }
     ld_tasks_finish(t);
     if (atomic_exchange(&t->is_due, false) && !atomic_load(&t->is_doomed))
         ld_batch_expire(t);
@@ -137,6 +140,8 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
     ld_batch_end(t);
     t->n_turned = LD_TURN_OPS - n_left;
     ld_queue_end_turn(t, t->n_turned);
+    if (t->world->shared != NULL)
+        ld_shared_end(t); /* snapshots and checkpoints keep nobody waiting */
     ld_tenant_upkeep(t);
     if (t->world->shared != NULL)
         ld_shared_end(t);

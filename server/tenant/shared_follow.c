@@ -33,6 +33,8 @@ static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 
     if (copy == NULL)
         return KB_ENOMEM;
+    if (line->ev.seq != f->t->shared.place.seq + i + 1)
+        return kb_fail(KB_ECONFLICT, msg, "/seq", "it has another number than its place");
     if (i > 0 && kb_event_is_alone(line->ev.type))
         return kb_fail(KB_ECONFLICT, msg, "", "it cannot stand in one batch with the line before it");
     const enum kb_err rc = kb_commit_follow(&b->commit, &line->ev, msg);
@@ -110,7 +112,7 @@ static bool is_next(const struct ld_tenant *t, const struct ld_shared_batch *fro
     unsigned char hash[LD_CHAIN_BYTES];
 
     ld_chain(hash, t->shared.place.hash, from->body, from->n_body);
-    return from->n > 0 && from->at.seq == t->shared.place.seq + from->n &&
+    return from->n > 0 && from->n <= LD_BATCH_EVENTS && from->at.seq == t->shared.place.seq + from->n &&
            memcmp(hash, from->at.hash, sizeof hash) == 0;
 }
 
@@ -143,7 +145,9 @@ enum ld_shared_rc ld_shared_follow(void *arg, const struct ld_shared_batch *batc
         if (stage(&f, batch)) {
             rc = run(t, batch);
         } else {
-            rc = f.fold.rc == LD_STORE_NOMEM ? LD_SHARED_NOMEM : LD_SHARED_FORKED;
+            rc = f.fold.rc == LD_STORE_NOMEM     ? LD_SHARED_NOMEM
+                 : f.fold.rc == LD_STORE_STOPPED ? LD_SHARED_DOWN
+                                                 : LD_SHARED_FORKED;
             kb_commit_drop(&t->batch.commit);
         }
         for (size_t i = 0; i < batch->n; i++)

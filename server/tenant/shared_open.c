@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "model/engine_write.h"
 #include "store/folder.h"
 #include "tenant/recover.h"
 #include "tenant/tenant_impl.h"
@@ -132,7 +133,13 @@ int ld_shared_catch_up(struct ld_tenant *t, struct ld_message *why)
     if (ld_progress_is_over(t->world->progress))
         return ld_fail_as(LD_STORE_STOPPED, why, "the server is stopping");
     if (t->seq == 0 && t->has_failed)
-        return ld_fail_as(LD_STORE_IO, why, "%s: %.300s", ld_shared_say(t->shared.rc), t->shared.why.text);
+        return ld_fail_as(t->shared.rc == LD_SHARED_NONE ? LD_STORE_GONE : LD_STORE_IO, why, "%s%s%.300s",
+                          ld_shared_say(t->shared.rc), t->shared.why.text[0] != '\0' ? ": " : "", t->shared.why.text);
     t->has_failed = false;
+    if (t->seq > 0) { /* the copy has not known of them when it was adopted */
+        atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
+        if (kb_engine_is_building(t->engine))
+            atomic_store(&t->has_chores, true);
+    }
     return LD_STORE_OK;
 }

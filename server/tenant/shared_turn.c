@@ -33,6 +33,7 @@
 #include "tenant/tenant_impl.h"
 
 #define READ_BYTES ((size_t)1 << 20)
+#define WAL_BYTES ((int64_t)8 << 20)
 
 /* ---- the turn ------------------------------------------------------------------------------------------ */
 
@@ -174,7 +175,10 @@ void ld_shared_read(struct ld_tenant *t)
 
         n = s->n_followed;
         rc = log->ops->read(log, s->id, &place, READ_BYTES, ld_shared_follow, t, &why);
-    } while (rc == LD_SHARED_OK && s->n_followed != n && !ld_progress_is_over(t->world->progress));
+        if (ld_store_wal_bytes(t->store) > WAL_BYTES)
+            (void)ld_store_checkpoint(t->store); /* upkeep comes at the end of a turn, and this may be a long log */
+    } while (rc == LD_SHARED_OK && s->n_followed != n && !ld_progress_is_over(t->world->progress) &&
+             !atomic_load(&t->is_doomed));
     show(t, n_before);
     if (rc == LD_SHARED_OK)
         agree(t);

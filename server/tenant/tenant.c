@@ -199,8 +199,10 @@ static int write_first_event(struct ld_tenant *t, const struct ld_settings *init
     struct ld_op *op = ld_op_new(LD_OP_SETTINGS);
     struct ld_problem problem;
 
-    if (op == NULL)
+    if (op == NULL) {
+        ld_shared_end(t);
         return ld_fail_as(LD_STORE_NOMEM, why, "%.400s: out of memory", t->db_path);
+    }
     ld_problem_init(&problem);
     *op->settings = *initial;
     op->done = keep_problem;

@@ -133,7 +133,8 @@ static bool has_files(const struct ld_tenants *r, const char *name)
 
     if (r->nodes == NULL)
         return ld_folder_has(r->world->data_dir, name);
-    return ld_folder_path(r->world->data_dir, name, ".db.deleted", path) != 0 || access(path, F_OK) == 0;
+    return ld_folder_path(r->world->data_dir, name, ".db.deleted", path) != 0 || access(path, F_OK) == 0 ||
+           (ld_folder_has(r->world->data_dir, name) && !ld_tenants_has_copy(r, name));
 }
 
 /* Whether a tenant of that name may be made now; the problem tells why not. */
@@ -193,6 +194,7 @@ void ld_member_take_in(struct ld_tenants *r, const char *name)
 static void create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p)
 {
     struct ld_message why;
+    const bool had_files = ld_folder_has(r->world->data_dir, name); /* a copy that was left behind */
 
     if (r->nodes != NULL && ld_nodes_make(r, name, p) != 0)
         return;
@@ -200,12 +202,16 @@ static void create(struct ld_tenants *r, const char *name, const struct ld_setti
     if (rc == LD_STORE_OK) {
         register_or_remove(r, name, p);
     } else if (rc == LD_STORE_TAKEN) {
-        ld_folder_remove(r->world->data_dir, name); /* what was made of it */
+        if (!had_files)
+            ld_folder_remove(r->world->data_dir, name); /* what was made of it */
         ld_member_take_in(r, name);
         ld_problem_set(p, 409, "tenant '%s' exists", name);
     } else {
-        ld_folder_remove(r->world->data_dir, name); /* what was made of it: the caller is to try again */
-        ld_problem_set(p, 503, "the tenant's file cannot be created");
+        if (!had_files)
+            ld_folder_remove(r->world->data_dir, name); /* what was made of it: the caller is to try again */
+        ld_problem_set(p, 503,
+                       r->nodes != NULL ? "the tenant cannot be made in the shared log now"
+                                        : "the tenant's file cannot be created");
         ld_log(LD_LOG_ERROR, "tenant %s: %s", name, why.text);
     }
 }

@@ -68,6 +68,8 @@ struct ld_nodes {
     struct ld_tenant_wait *first, *last;
     size_t n_waiting;
     struct ld_nodes_view view; /* down_us: since when, on the monotonic clock */
+    int64_t good_us;           /* when the last round began that had an answer; before the first one: the start */
+    bool was_good;             /* there was one */
 };
 
 /* The table owns its members; a member holds its tenant once, and every pointer that leaves it is a hold of its own. */
@@ -102,6 +104,13 @@ void ld_member_use(struct ld_tenants *r, struct ld_member *member);
 
 /* registry_start.c. Fills the table from the folder: 0, or -1 with why. */
 int ld_tenants_read_folder(struct ld_tenants *r, struct ld_message *why);
+
+/* registry_copies.c. Where the log is shared: 0, or -1 with why: the folder has what is no copy. And whose the members'
+ * files are copies of. */
+int ld_tenants_check_copies(struct ld_tenants *r, struct ld_message *why);
+void ld_tenants_know_copies(struct ld_tenants *r);
+/* Whether the file of that name is one, or has nothing in it yet. */
+bool ld_tenants_has_copy(const struct ld_tenants *r, const char *name);
 
 /* registry_rates.c. From the registry file into the members: LD_STORE_OK, or another. */
 int ld_tenants_read_rates(struct ld_tenants *r);

@@ -26,6 +26,7 @@
 #include "tenants/registry_impl.h"
 
 #define HURRY_MS 5 /* between two rounds that somebody waits for */
+#define LONG_ROUND_US 1000000
 
 /* One tenant of the log. */
 struct tip {
@@ -237,7 +238,8 @@ static int64_t follow(struct ld_tenants *r, const struct tips *tips)
 /* ---- rounds ------------------------------------------------------------------------------------------ */
 
 /* What readiness and metrics are told. A log that answers and may not acknowledge counts as down. */
-static void note(struct ld_tenants *r, bool is_answering, int64_t lag_us, const struct ld_message *why)
+static void note(struct ld_tenants *r, bool is_answering, int64_t start_us, int64_t lag_us,
+                 const struct ld_message *why)
 {
     struct ld_shared_metrics *m = &r->world->metrics->shared;
     struct ld_nodes *nodes = r->nodes;
@@ -251,10 +253,12 @@ static void note(struct ld_tenants *r, bool is_answering, int64_t lag_us, const 
     if (is_answering)
         nodes->view.lag_us = lag_us;
     if (was_up && !is_up)
-        nodes->view.down_us = ld_monotonic_us();
-    if (is_up)
+        nodes->view.down_us = nodes->good_us;
+    if (is_up) {
         nodes->view.down_us = 0;
-    else
+        nodes->good_us = start_us;
+        nodes->was_good = true;
+    } else
         nodes->view.why = is_answering ? health.why : *why;
     pthread_mutex_unlock(&nodes->lock);
     ld_count(&m->polls, 1);
@@ -272,6 +276,7 @@ bool ld_tenants_poll(struct ld_tenants *r)
     const uint64_t n_made = atomic_load(&nodes->n_made);
     int64_t lag_us = 0;
 
+    const int64_t start_us = ld_monotonic_us();
     pthread_mutex_lock(&nodes->lock);
     const uint64_t round = ++nodes->round;
     nodes->is_hurried = false;
@@ -291,7 +296,7 @@ bool ld_tenants_poll(struct ld_tenants *r)
         ld_fail(&why, "%s", ld_shared_say(rc));
     }
     kb_free(tips.tip);
-    note(r, is_ok, lag_us, &why);
+    note(r, is_ok, start_us, lag_us, &why);
     ld_nodes_end_waiting(r, round, is_ok ? NULL : why.text);
     return is_ok;
 }
@@ -338,15 +343,22 @@ void ld_tenants_poll_soon(struct ld_tenants *r)
     pthread_mutex_unlock(&r->nodes->lock);
 }
 
+/* A round that has no answer yet says what those before it did, until it takes long; before the first good one the log
+ * has never been there. */
 void ld_tenants_nodes(struct ld_tenants *r, struct ld_nodes_view *out)
 {
     const int64_t now = ld_monotonic_us();
+    struct ld_nodes *nodes = r->nodes;
 
-    pthread_mutex_lock(&r->nodes->lock);
-    *out = r->nodes->view;
-    pthread_mutex_unlock(&r->nodes->lock);
-    if (out->down_us != 0)
-        out->down_us = now - out->down_us + 1;
+    pthread_mutex_lock(&nodes->lock);
+    *out = nodes->view;
+    if (out->down_us != 0 || now - nodes->good_us > (int64_t)1000 * nodes->poll_ms + LONG_ROUND_US)
+        out->down_us = now - nodes->good_us + 1;
+    if (!nodes->was_good)
+        out->down_us = INT64_MAX;
+    if (out->down_us != 0 && out->why.text[0] == '\0')
+        ld_fail(&out->why, "it has not answered yet");
+    pthread_mutex_unlock(&nodes->lock);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------- */
@@ -359,6 +371,7 @@ int ld_nodes_new(struct ld_tenants *r)
     if (r->nodes == NULL)
         return -1;
     r->nodes->view.n_standbys = -1;
+    r->nodes->good_us = ld_monotonic_us();
     pthread_mutex_init(&r->nodes->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

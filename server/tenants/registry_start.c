@@ -179,8 +179,12 @@ int ld_tenants_read_folder(struct ld_tenants *r, struct ld_message *why)
         return -1;
     if (ld_registry_open(&r->file, path, why) != LD_STORE_OK)
         return -1;
+    if (r->nodes != NULL && ld_tenants_check_copies(r, why) != 0)
+        return -1;
     ld_fail(why, "%.300s: the data folder cannot be read or written", r->world->data_dir);
     if ((is_first && add_row(r, first) != 0) || read_names(r) != 0)
         return -1;
+    if (r->nodes != NULL)
+        ld_tenants_know_copies(r);
     return 0;
 }

@@ -66,9 +66,9 @@ def run(program, *args):
 
 
 def free_ports(n):
-    """Below the ports that clients are given, so that none of theirs comes in between."""
+    """Below the ports that clients are given, so that none of theirs comes in between; processes that start side by side look at others."""
     found = []
-    for port in range(21000 + os.getpid() % 5000, 32000):
+    for port in range(21000 + os.getpid() % 600 * 16, 32000):
         with socket.socket() as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

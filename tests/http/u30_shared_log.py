@@ -43,7 +43,7 @@ def test_a_server_that_does_not_reach_its_log_lives_and_is_not_ready(lonely):
     detail = api.call("GET", "/readyz", expect=503).json["detail"]
     assert detail.startswith("the shared log: "), detail
     assert api.call("GET", "/healthz").status == 200
-    assert "the shared log: " in lonely.log()
+    wait_for(lambda: "the shared log: " in lonely.log())
 
 
 def test_a_tenant_that_nobody_here_knows_may_be_another_servers(lonely):
@@ -103,7 +103,59 @@ def run(*args, **env):
     return subprocess.run([BIN, *args], capture_output=True, text=True, env=env, timeout=60)
 
 
-@pytest.mark.parametrize("url", ["postgresql://me:secret@db/log", "postgresql://db/log?password=secret", "host=db password=secret"])
+def bytes_of(folder):
+    return {p.name: p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file() and p.name not in ("lock", "laplaced.lock")}
+
+
+@pytest.mark.parametrize("what", ["tenants", "keys", "limits"])
+def test_a_folder_of_a_server_that_was_alone_is_refused_and_keeps_its_bytes(boot, what):
+    """Its log would be taken for the shared one's of that name, and go when that is deleted; its keys could not be taken back."""
+    server = boot()
+    api = Client(server)
+    if what == "keys":
+        api.call("POST", "/keys", {"roles": ["admin"]}, expect=201)
+    elif what == "limits":
+        api.call("PUT", "/tenants/default/limits", {"rate": 5})
+    assert server.terminate() == 0
+    if what != "tenants":  # as a copy's folder would be, but for these
+        for path in (server.data / "tenants").iterdir():
+            path.unlink()
+    before = bytes_of(server.data)
+    done = run("--log", NOBODY, "--node", "a", "--data", str(server.data), "--listen", "127.0.0.1:0")
+    said = {"tenants": "tenants/default.db is a log of its own", "keys": "registry.db has keys", "limits": "registry.db has limits"}
+    assert done.returncode == 1 and said[what] in done.stderr, done.stderr
+    assert bytes_of(server.data) == before
+
+
+def test_a_server_is_not_ready_before_its_log_was_there_once(boot):
+    """--max-lag is for a log that goes away: of one that never was there nothing is known."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://laplaced@127.0.0.1:{silent.getsockname()[1]}/log"
+        server = boot("--log", url, "--node", "a", "--log-wait", "2000", "--max-lag", "60000")
+        assert Client(server).call("GET", "/readyz", expect=503).json["detail"] == "the shared log: it has not answered yet"
+
+
+def test_who_has_no_key_is_not_told_what_the_database_says(boot, tmp_path):
+    (tmp_path / "keys").write_text(KEY + "\n")
+    server = boot("--log", NOBODY, "--node", "a", "--log-wait", "300", "--max-lag", "100", "--admin-key-file", str(tmp_path / "keys"))
+    api = Client(server)
+    wait_for(lambda: "may not acknowledge" in api.call("GET", "/readyz", expect=503).json["detail"])
+    assert "127.0.0.1" not in api.call("GET", "/readyz", expect=503).text
+
+
+def test_a_database_that_is_away_does_not_look_like_a_server_that_stands_still(tmp_path):
+    done = run("--log", NOBODY, "--node", "a", "--log-wait", "3000", "--stuck-after", "6", "--data", str(tmp_path / "d"))
+    assert done.returncode == 2 and "--log-wait: expected less than half of --stuck-after" in done.stderr
+
+
+@pytest.mark.parametrize("url", ["not an address", "mysql://db/log"])
+def test_an_address_that_cannot_be_read_is_refused_at_once(url, tmp_path):
+    done = run("--log", url, "--data", str(tmp_path / "d"))
+    assert done.returncode == 2 and "--log: the address of the shared log cannot be read" in done.stderr
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:secret@db/log", "postgresql://db/log?password=secret", "host=db password=secret",
+                                 "postgresql://me:p?secret@db/log", "postgresql://db/log?pass%77ord=secret", "postgresql://db/log?sslpassword=secret"])
 def test_a_password_is_not_taken_from_an_option(url, tmp_path):
     done = run("--log", url, "--data", str(tmp_path / "d"))
     assert done.returncode == 2 and "PGPASSFILE" in done.stderr and "secret" not in done.stderr

@@ -1,0 +1,93 @@
+/* What a data folder may hold where the log is shared: copies of it, and nothing that is one server's alone.
+ *
+ * A log of its own would be taken for the shared one's of the same name, and go with it when that is deleted; keys and
+ * limits of one server would be in force there, and nobody could change them. So a start with --log refuses such a
+ * folder, before anything in it is changed, and knows of each copy whose it is before it asks the log. Cost: each file
+ * is opened once. */
+#include "base/log.h"
+#include "store/key_rows.h"
+#include "tenants/registry_impl.h"
+
+struct looking {
+    struct ld_tenants *r;
+    struct ld_message *why;
+};
+
+static int copy_of(const struct ld_tenants *r, const char *name, struct ld_copy_mark *mark, bool *is_empty,
+                   struct ld_message *why)
+{
+    char path[LD_PATH_MAX];
+
+    return ld_folder_path(r->world->data_dir, name, ".db", path) == 0 ? ld_store_look_at_copy(path, mark, is_empty, why)
+                                                                      : LD_STORE_IO;
+}
+
+bool ld_tenants_has_copy(const struct ld_tenants *r, const char *name)
+{
+    struct ld_copy_mark mark;
+    struct ld_message why;
+    bool is_empty = false;
+
+    return copy_of(r, name, &mark, &is_empty, &why) == LD_STORE_OK && (is_empty || mark.tenant != 0);
+}
+
+/* For ld_folder_scan. What cannot be read is told of when it is opened, and is nobody's to remove until then. */
+static int look(void *arg, const char *name)
+{
+    struct looking *l = arg;
+    struct ld_copy_mark mark;
+    struct ld_message why;
+    bool is_empty = true;
+
+    if (copy_of(l->r, name, &mark, &is_empty, &why) != LD_STORE_OK || is_empty || mark.tenant != 0)
+        return 0;
+    return ld_fail(
+        l->why,
+        "%.300s/tenants/%s.db is a log of its own, of a server without --log: --log takes a new data folder, "
+        "or one of copies",
+        l->r->world->data_dir, name);
+}
+
+static int any_key(void *arg, const struct ld_key *key)
+{
+    (void)key;
+    *(bool *)arg = true;
+    return 1;
+}
+
+static int any_rate(void *arg, const char *name, const struct ld_rate *own)
+{
+    (void)name;
+    (void)own;
+    *(bool *)arg = true;
+    return 1;
+}
+
+int ld_tenants_check_copies(struct ld_tenants *r, struct ld_message *why)
+{
+    struct looking l = {r, why};
+    bool has_keys = false, has_rates = false;
+
+    (void)ld_key_rows_list(r->file, any_key, &has_keys);
+    (void)ld_registry_rates(r->file, any_rate, &has_rates);
+    if (has_keys || has_rates)
+        return ld_fail(
+            why,
+            "%.300s/registry.db has %s, which would be in force at this server alone: take them away without "
+            "--log, or begin with a new data folder",
+            r->world->data_dir, has_keys ? "keys" : "limits of tenants");
+    return ld_folder_scan(r->world->data_dir, ".db", look, &l);
+}
+
+void ld_tenants_know_copies(struct ld_tenants *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        struct ld_copy_mark mark = {.tenant = 0};
+        struct ld_message why;
+        bool is_empty;
+
+        if (ld_folder_has(r->world->data_dir, r->item[i]->name) &&
+            copy_of(r, r->item[i]->name, &mark, &is_empty, &why) == LD_STORE_OK)
+            r->item[i]->shared_id = mark.tenant;
+    }
+}
