@@ -149,7 +149,8 @@ static const struct ld_row posterior_rows[] = {
     [LD_POSTERIOR_FEATURES] = {.kind = LD_ROW_COUNT, IN_ASK(n_features)},
 };
 
-/* The vectors of one user and one arm without each of their features. What is wrong with the objects was told. */
+/* The vectors of one user and one arm without each of their features; of more of them the tenant says that it cannot
+ * (tenant_ask.c). */
 static void leave_out(struct ld_in *in, struct ld_ask *out)
 {
     const char *key = ld_posterior_rules.rule[LD_POSTERIOR_FEATURES].key;
@@ -159,10 +160,9 @@ static void leave_out(struct ld_in *in, struct ld_ask *out)
     const bool has_context = context != NULL && ld_is(context, LD_V_OBJECT);
     const bool has_arm = arm != NULL && ld_is(arm, LD_V_OBJECT);
 
-    if (out->n_users != 1 || out->query.n_candidates != 1)
-        ld_in_fault(in, key, "expected one user and one arm beside it");
-    else if (!has_context && !has_arm)
-        ld_in_fault(in, key, "expected an object of named features as context or as the arm's features beside it");
+    out->has_named = has_context || has_arm;
+    if (out->n_users != 1 || out->query.n_candidates != 1 || !out->has_named)
+        return;
     out->without = ld_in_alloc(in, LD_MOST_WITHOUT, sizeof *out->without);
     if (in->p->status == 0 && has_context)
         ld_in_without(in, context, false, key, out);

@@ -26,6 +26,11 @@ static bool is_bounded(const struct ld_tenant *t, const struct ld_ask *ask, stru
     }
     if (ask->n_neighbours > 0 && (named != 1 || ask->n_users != 1))
         ld_problem_add(p, "/neighbours", "expected one user and one arm beside it");
+    if (ask->n_features > 0 && (named != 1 || ask->n_users != 1))
+        ld_problem_add(p, "/features", "expected one user and one arm beside it");
+    else if (ask->n_features > 0 && !ask->has_named)
+        ld_problem_add(p, "/features",
+                       "expected an object of named features as context or as the arm's features beside it");
     return p->status == 0;
 }
 

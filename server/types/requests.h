@@ -36,6 +36,7 @@ struct ld_ask {
     struct kb_query query; /* context and candidates; none: the catalogue */
     uint64_t n_neighbours; /* to be named, of one user and one arm; 0: nobody asked */
     uint64_t n_features;   /* to be named, likewise, of those below */
+    bool has_named;        /* context or the arm's features are an object */
     struct ld_without *without;
     size_t n_without;
 };
