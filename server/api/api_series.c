@@ -35,14 +35,12 @@ static void put_which(struct ld_text *t, const struct ld_series_view *v, int by,
     const char *key = kb_word(&ld_series_by_words, by);
     if (by == LD_BY_ROUTE)
         ld_text_put_string(t, key, kb_word(&kb_route_words, (int)which));
-    else if (by == LD_BY_ARM)
-        ld_text_put_string(t, key, which > 0 ? v->arm[which] : NULL);
-    else if (by == LD_BY_METRIC)
-        ld_text_put_string(t, key, which > 0 ? v->metric[which] : NULL);
-    else if (which > 0)
+    else if (which == 0)
+        ld_text_put_string(t, key, NULL);
+    else if (by == LD_BY_VERSION)
         ld_text_put_count(t, key, v->version[which]);
     else
-        ld_text_put_string(t, key, NULL);
+        ld_text_put_string(t, key, by == LD_BY_ARM ? v->arm[which] : v->metric[which]);
 }
 
 static void put_row(struct ld_text *t, const struct ld_series_view *v, int by, const struct ld_series_row *row)

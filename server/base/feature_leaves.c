@@ -123,7 +123,7 @@ void ld_names_add_up(struct ld_names *names, const struct ld_name_map *map, doub
         rank[names->space[i].number] = i;
     for (size_t i = 0; i < names->n_leaves; i++) {
         leaf[i].path = names->path + leaf[i].at;
-        leaf[i].space = rank[leaf[i].space];
+        leaf[i].space = rank[leaf[i].space]; /* cppcheck-suppress uninitvar ; each space has one */
     }
     sort_leaves(leaf, names->n_leaves);
     const size_t n = add_up(leaf, names->n_leaves, map->dim);

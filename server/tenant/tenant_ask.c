@@ -164,14 +164,15 @@ int ld_tenant_ask(struct ld_tenant *t, const struct ld_ask *ask, uint32_t dims_e
 {
     struct kb_scratch *scratch = ld_tenant_take_scratch(t);
     double *all = calloc(4 * LD_MOST_CELLS, sizeof *all);
-    double *const value[] = {all, all + LD_MOST_CELLS, all + 2 * LD_MOST_CELLS, all + 3 * LD_MOST_CELLS};
-
     bool is_current = true;
 
-    if (scratch != NULL && all != NULL)
+    if (scratch != NULL && all != NULL) {
+        double *const value[] = {all, all + LD_MOST_CELLS, all + 2 * LD_MOST_CELLS, all + 3 * LD_MOST_CELLS};
+
         is_current = ask_at_once(t, ask, dims_epoch, scratch, value, out, p);
-    else
+    } else {
         ld_problem_set(p, 503, "out of memory");
+    }
     free(all);
     ld_tenant_give_scratch(t, scratch);
     return p->status != 0 ? -1 : !is_current;

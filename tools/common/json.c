@@ -119,17 +119,23 @@ static void merge_member(json_t *out, const char *key, json_t *v)
         lc_out_of_memory(1, 1);
 }
 
+static void merge(json_t *out, const json_t *of, const char *but)
+{
+    json_t *from = (json_t *)(uintptr_t)of;
+    for (void *at = json_object_iter(from); at != NULL; at = json_object_iter_next(from, at))
+        if (but == NULL || strcmp(json_object_iter_key(at), but) != 0)
+            merge_member(out, json_object_iter_key(at), json_object_iter_value(at));
+}
+
 json_t *lc_json_merged(const json_t *of, const char *but, const json_t *list)
 {
-    const char *key;
-    json_t *v, *out;
+    json_t *out;
     if (!json_is_array(list))
         return NULL;
     out = lc_json_object();
-    json_object_foreach((json_t *)(uintptr_t)of, key, v) if (but == NULL || strcmp(key, but) != 0)
-        merge_member(out, key, v);
+    merge(out, of, but);
     for (size_t i = 0; i < json_array_size(list); i++)
-        json_object_foreach(json_array_get(list, i), key, v) merge_member(out, key, v);
+        merge(out, json_array_get(list, i), NULL);
     return out;
 }
 

@@ -168,10 +168,10 @@ static const struct flag *find(const char *word, const char **value)
 
 static int read_number(const struct flag *flag, const char *value, double most, double *out)
 {
-    char *end;
-    *out = strtod(value, &end);
-    if (end == value || *end != '\0' || !(*out >= 0 && *out <= most))
-        return lc_fail("%s %s: expected a number from 0 to %g", flag->name, value, most);
+    char *end = NULL;
+    *out = value != NULL ? strtod(value, &end) : -1;
+    if (value == NULL || end == value || *end != '\0' || !(*out >= 0 && *out <= most))
+        return lc_fail("%s %s: expected a number from 0 to %g", flag->name, value != NULL ? value : "", most);
     return 0;
 }
 
