@@ -696,6 +696,39 @@ START_TEST(a_reward_of_a_user_that_two_servers_were_told_is_learned_once)
 }
 END_TEST
 
+static int64_t now_tomorrow(void)
+{
+    return clock_ms + 86400000;
+}
+
+START_TEST(a_clock_that_is_far_ahead_closes_no_window_before_its_time)
+{
+    begin_with("{\"algorithm\":\"ucb\",\"reward_window_s\":60}", FOUR);
+    expect_status(node[0].t, op_select(node[0].t, "{\"user\":\"u\"}", "old"), 200);
+    node[2].world.now_ms = now_tomorrow;
+    follow(2);
+    expect_status(node[2].t, op_observe(node[2].t, "{\"user\":\"u\",\"arm\":\"a\",\"reward\":1}\n", true), 200);
+    clock_ms += 61000;
+    expect_status(node[0].t, op_select(node[0].t, "{\"user\":\"u\"}", "new"), 200);
+    ld_tenant_tick(node[0].t, clock_ms);
+    run_all(node[0].t);
+    ck_assert_uint_eq(counts_of(node[0].t).expired, 1);
+    expect_reply(node[1].t, op_rewards(node[1].t, "{\"decision\":\"new\",\"reward\":1}"), APPLIED);
+    clock_ms += 86400000 + 61000;
+    node[2].world.now_ms = fixture_now;
+    expect_status(node[0].t, op_select(node[0].t, "{\"user\":\"u\"}", "later"), 200);
+    clock_ms += 61000;
+    ld_tenant_tick(node[0].t, clock_ms);
+    run_all(node[0].t);
+    ck_assert_uint_eq(counts_of(node[0].t).pending, 0); /* time goes on once the clocks are right */
+    follow(0);
+    follow(1);
+    follow(2);
+    compare_nodes();
+    end();
+}
+END_TEST
+
 /* A change of the graph that is made beside the writer rests on a graph that another server changes meanwhile. */
 static struct ld_op *op_patch_graph(struct ld_tenant *t, const char *json)
 {
@@ -860,6 +893,7 @@ int main(void)
     tcase_add_test(single, a_model_that_a_dead_server_began_to_build_is_finished_by_another);
     tcase_add_loop_test(single, a_large_graph_is_changed_though_another_server_was_faster, 0, 8);
     tcase_add_loop_test(single, a_reward_of_a_user_that_two_servers_were_told_is_learned_once, 0, 6);
+    tcase_add_test(single, a_clock_that_is_far_ahead_closes_no_window_before_its_time);
     tcase_add_test(single, a_copy_is_refused_without_its_log_and_put_aside_under_another);
     tcase_add_test(single, a_log_with_other_lines_stops_changes_and_leaves_reading);
     tcase_add_test(single, a_full_disk_of_a_copy_loses_nothing_that_the_log_has);
