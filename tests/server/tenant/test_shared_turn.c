@@ -696,6 +696,43 @@ START_TEST(a_reward_of_a_user_that_two_servers_were_told_is_learned_once)
 }
 END_TEST
 
+/* The batch is nearly full, so that it is committed between the look for the id and the first line of the reward. */
+START_TEST(a_reward_behind_a_full_batch_is_looked_up_again)
+{
+    static char last[] = "{\"user\":\"u\",\"all\":true,\"reward\":7,\"id\":\"once\"}";
+    enum { N_LINES = 2045 };
+    char *lines = malloc((size_t)N_LINES * 64), *at = lines;
+
+    begin_with("{\"algorithm\":\"ucb\",\"aggregation\":\"sum\",\"tune\":false}", FOUR);
+    for (int i = 0; i < 2; i++)
+        expect_status(node[0].t, op_select(node[0].t, "{\"user\":\"u\"}", i == 0 ? "d0" : "d1"), 200);
+    follow(1);
+    for (int i = 0; i < N_LINES; i++)
+        at += sprintf(at, "{\"user\":\"v\",\"arm\":\"a\",\"reward\":0}\n");
+    struct ld_op *observed = op_observe(node[0].t, lines, true), *op = op_rewards(node[0].t, last);
+    shared.n_takes = 0;
+    shared.meddle_at = 2;
+    shared.meddle = reward_the_same;
+    shared.arg = last;
+    ld_tenant_submit(node[0].t, observed);
+    ck_assert_int_eq(settle_op(node[0].t, op), 200);
+    ck_assert_ptr_null(shared.meddle);
+    ck_assert_uint_eq(counts_of(node[0].t).observed, N_LINES);
+    struct ld_text all;
+    size_t n_late;
+    all_lines(&all);
+    ck_assert_uint_eq(n_lines_with("\"id\":\"once\"", all.data, &n_late), 2); /* of each decision one */
+    ld_text_close(&all);
+    ld_op_free(op);
+    ld_op_free(observed);
+    free(lines);
+    follow(1);
+    follow(2);
+    compare_nodes();
+    end();
+}
+END_TEST
+
 static int64_t now_tomorrow(void)
 {
     return clock_ms + 86400000;
@@ -893,6 +930,7 @@ int main(void)
     tcase_add_test(single, a_model_that_a_dead_server_began_to_build_is_finished_by_another);
     tcase_add_loop_test(single, a_large_graph_is_changed_though_another_server_was_faster, 0, 8);
     tcase_add_loop_test(single, a_reward_of_a_user_that_two_servers_were_told_is_learned_once, 0, 6);
+    tcase_add_test(single, a_reward_behind_a_full_batch_is_looked_up_again);
     tcase_add_test(single, a_clock_that_is_far_ahead_closes_no_window_before_its_time);
     tcase_add_test(single, a_copy_is_refused_without_its_log_and_put_aside_under_another);
     tcase_add_test(single, a_log_with_other_lines_stops_changes_and_leaves_reading);
