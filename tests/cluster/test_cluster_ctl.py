@@ -111,7 +111,8 @@ def test_the_files_text_is_what_init_runs(pg):
 @pytest.mark.parametrize("args, expect, said", [
     (["status"], 2, "cluster wants --log URL"),
     (["status", "--log", "postgresql://127.0.0.1:9/log"], 1, "refused"),
-    (["status", "--log", "postgresql://["], 1, "laplacectl: "),
+    (["status", "--log", "postgresql://["], 2, "laplacectl: --log: the address of the shared log cannot be read"),
+    (["init", "--log", "postgresql://me:secret@127.0.0.1:9/log"], 2, "--log: a password is not to stand in an option"),
     (["status", "--log", "x=y", "--log-sync", "maybe"], 2, "--log-sync: expected required or trusted, not maybe"),
     (["frobnicate", "--log", "postgresql:///"], 2, "usage: laplacectl cluster")])
 def test_what_cannot_be_done_is_said(args, expect, said):

@@ -511,6 +511,8 @@ def another_value(name, value):
         return "127.0.0.1:1"
     if name == "cors-origin":
         return "https://example.org"
+    if name == "log":
+        return "postgresql://laplaced@127.0.0.1:1/log"
     return OTHER_VALUES.get(value) or (str(int(value) + 5) if value.isdigit() else value + "x")
 
 

@@ -141,11 +141,11 @@ static int run_cluster(const struct lc_command *self, struct lc_session *s, int 
         return rc;
     if (url == NULL || url[0] == '\0')
         return lc_misuse("cluster wants --log URL");
+    if (sync != NULL && strcmp(sync, "required") != 0 && strcmp(sync, "trusted") != 0)
+        return lc_misuse("--log-sync: expected required or trusted, not %s", sync);
     struct ld_message why;
     if (ld_pg_check_url(url, &why) != 0)
         return lc_misuse("--log: %s", why.text);
-    if (sync != NULL && strcmp(sync, "required") != 0 && strcmp(sync, "trusted") != 0)
-        return lc_misuse("--log-sync: expected required or trusted, not %s", sync);
     if (strcmp(w.word[0], "init") == 0)
         return init(s, url);
     if (strcmp(w.word[0], "status") == 0)
