@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from harness import Client, Server
 from names import mapped, names, without
 
 MAPPING = {"mapping": "names-1", "dim": 64, "seed": 2, "weights": {"article": 2.5}}
@@ -12,6 +13,14 @@ CONTEXT = {"device": "phone", "hour": 13, "new": True, "none": None, "_id": 7, "
            "article": {"topic": "sport", "age_h": 2, "vector": [0.25 * i - 2 for i in range(20)]}}
 ARM = {"topic": "sport", "length": 3, "vector": [1.0] * 16}
 LOOK = {"users": ["u1"], "arms": [{"id": "a", "features": ARM}], "context": CONTEXT}
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory):
+    """Of a server that ends builds before it answers: a model that finds its scales does not change between two questions."""
+    running = Server(tmp_path_factory.mktemp("laplaced"), "--finish-builds").start()
+    yield Client(running)
+    running.close()
 
 
 def of(value):
