@@ -1,6 +1,7 @@
 """SIGTERM: what was accepted is answered, then the process ends with 0."""
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -8,7 +9,7 @@ import pytest
 import requests
 
 from contract import CONTRACT
-from harness import Client
+from harness import BIN, Client
 
 
 def test_requests_in_flight_are_answered_and_kept(boot):
@@ -246,3 +247,14 @@ def test_a_signal_between_two_last_snapshots_skips_the_rest_and_kills_nothing(bo
     server.env = {}
     server.start()
     assert {name: client.digest(name) for name in digests} == digests
+
+
+def test_a_signal_while_a_start_fails_ends_it_without_a_crash(tmp_path):
+    """The port is taken: what was begun is ended again, and the signal comes at any moment of it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for i in range(30):
+            process = subprocess.Popen([BIN, "--data", str(tmp_path / str(i)), "--listen", f"127.0.0.1:{taken.getsockname()[1]}"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(0.01 + 0.0015 * i)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) in (0, 1, -signal.SIGTERM)
