@@ -168,22 +168,20 @@ static size_t add_space(struct ld_names *names, const char *name)
     return names->n_spaces++;
 }
 
-/* text: s, of n bytes; NULL: the key is the path. */
-static bool is_named(const struct walk *w, size_t n_label, const char *text)
+bool ld_names_is(const char *name, const char *path, size_t n, const char *text)
 {
-    const char *but = w->but;
-
-    return strncmp(but, w->path, n_label) == 0 &&
-           (text == NULL ? but[n_label] == '\0' : but[n_label] == '=' && strcmp(but + n_label + 1, text) == 0);
+    return strncmp(name, path, n) == 0 &&
+           (text == NULL ? name[n] == '\0' : name[n] == '=' && strcmp(name + n + 1, text) == 0);
 }
 
+/* text: s, of n bytes; NULL: the key is the path. */
 static enum kb_err put_leaf(struct walk *w, const char *text, size_t n, double value)
 {
     struct ld_names *names = w->names;
     struct ld_murmur hash = w->hash;
     const size_t n_label = w->n_label != NO_LABEL ? w->n_label : w->n_path;
 
-    if (w->but != NULL && is_named(w, n_label, text))
+    if (w->but != NULL && ld_names_is(w->but, w->path, n_label, text))
         return KB_OK;
     if (names->n_leaves == LD_NAMES_MOST_LEAVES)
         return pass(w, "features", LD_NAMES_MOST_LEAVES, "the object has more than 1000 features");

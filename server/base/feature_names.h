@@ -95,6 +95,8 @@ enum kb_err ld_names_each(struct ld_names *names, const struct ld_name_map *map,
                           const void *object,
                           enum kb_err (*fn)(void *arg, const char *path, size_t n, const char *text), void *arg,
                           struct kb_errmsg *msg);
+/* Whether that is the name of what ld_names_each tells. */
+bool ld_names_is(const char *name, const char *path, size_t n, const char *text);
 /* As ld_names_map, as if nothing of that name stood in the object. */
 enum kb_err ld_names_map_without(struct ld_names *names, const struct ld_name_map *map,
                                  const struct ld_named_tree *tree, const void *object, const char *name, double *x,

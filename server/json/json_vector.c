@@ -115,12 +115,6 @@ struct listed {
     bool is_of_arm;
 };
 
-static bool is_name(const char *name, const char *path, size_t n, const char *text)
-{
-    return strncmp(name, path, n) == 0 &&
-           (text == NULL ? name[n] == '\0' : name[n] == '=' && strcmp(name + n + 1, text) == 0);
-}
-
 /* For ld_names_each. */
 static enum kb_err list_name(void *arg, const char *path, size_t n, const char *text)
 {
@@ -128,7 +122,7 @@ static enum kb_err list_name(void *arg, const char *path, size_t n, const char *
     struct ld_ask *to = l->to;
 
     for (size_t i = l->first; i < to->n_without; i++)
-        if (is_name(to->without[i].name, path, n, text))
+        if (ld_names_is(to->without[i].name, path, n, text))
             return KB_OK;
     if (to->n_without == LD_MOST_WITHOUT)
         return KB_EFULL;

@@ -68,6 +68,8 @@ struct ld_flush {
     bool is_passing;                  /* the failure says nothing about what the log is kept on */
     const struct ld_shared_place *to; /* of a batch of others: where a shared log stands behind it */
 };
+/* What `append` returns. */
+enum kb_err ld_flush_result(const struct ld_flush *f);
 /* Runs it: what `append` has made durable is applied, and given to the books. False: nothing has changed. */
 bool ld_batch_run(struct ld_flush *f, enum kb_err (*append)(void *flush, const struct kb_event *event, size_t n));
 /* What readers are told of the state then; is_settled: with bounds that take it in. */

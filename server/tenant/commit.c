@@ -22,6 +22,11 @@
 
 /* ---- append -----------------------------------------------------------------------------------------*/
 
+enum kb_err ld_flush_result(const struct ld_flush *f)
+{
+    return f->rc == LD_STORE_OK ? KB_OK : f->rc == LD_STORE_NOMEM ? KB_ENOMEM : KB_ECANCELLED;
+}
+
 /* Makes the batch durable, or nothing is in the file. */
 static enum kb_err append_batch(void *arg, const struct kb_event *event, size_t n)
 {
@@ -38,7 +43,7 @@ static enum kb_err append_batch(void *arg, const struct kb_event *event, size_t 
     f->appended_us = ld_monotonic_us();
     ld_histogram_add(&t->world->metrics->commit_time, f->appended_us - start_us);
     ld_batch_free_rows(t);
-    return f->rc == LD_STORE_OK ? KB_OK : f->rc == LD_STORE_NOMEM ? KB_ENOMEM : KB_ECANCELLED;
+    return ld_flush_result(f);
 }
 
 /* ---- apply ----------------------------------------------------------------------------------------- */

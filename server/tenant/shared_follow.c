@@ -88,7 +88,7 @@ static enum kb_err append(void *flush, const struct kb_event *event, size_t n)
     ld_failpoint("mid_follow");
     f->rc = ld_shared_copy(f->t, f->to, n, &f->why);
     f->appended_us = ld_monotonic_us();
-    return f->rc == LD_STORE_OK ? KB_OK : f->rc == LD_STORE_NOMEM ? KB_ENOMEM : KB_ECANCELLED;
+    return ld_flush_result(f);
 }
 
 /* Commits what is staged. */

@@ -307,5 +307,5 @@ enum kb_err ld_shared_append(void *flush, const struct kb_event *event, size_t n
     ld_text_close(&body);
     ld_histogram_add(&t->world->metrics->commit_time, ld_monotonic_us() - start_us);
     ld_batch_free_rows(t);
-    return f->rc == LD_STORE_OK ? KB_OK : f->rc == LD_STORE_NOMEM ? KB_ENOMEM : KB_ECANCELLED;
+    return ld_flush_result(f);
 }

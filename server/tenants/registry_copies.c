@@ -35,17 +35,21 @@ bool ld_tenants_has_copy(const struct ld_tenants *r, const char *name)
 static int look(void *arg, const char *name)
 {
     struct looking *l = arg;
+    struct ld_member *member = ld_member_find(l->r, name);
     struct ld_copy_mark mark;
     struct ld_message why;
     bool is_empty = true;
 
-    if (copy_of(l->r, name, &mark, &is_empty, &why) != LD_STORE_OK || is_empty || mark.tenant != 0)
+    if (copy_of(l->r, name, &mark, &is_empty, &why) != LD_STORE_OK || is_empty)
         return 0;
-    return ld_fail(
-        l->why,
-        "%.300s/tenants/%s.db is a log of its own, of a server without --log: --log takes a new data folder, "
-        "or one of copies",
-        l->r->world->data_dir, name);
+    if (member != NULL)
+        member->shared_id = mark.tenant;
+    return mark.tenant != 0
+               ? 0
+               : ld_fail(l->why,
+                         "%.300s/tenants/%s.db is a log of its own, of a server without --log: --log takes "
+                         "a new data folder, or one of copies",
+                         l->r->world->data_dir, name);
 }
 
 static int any_key(void *arg, const struct ld_key *key)
@@ -77,17 +81,4 @@ int ld_tenants_check_copies(struct ld_tenants *r, struct ld_message *why)
             "--log, or begin with a new data folder",
             r->world->data_dir, has_keys ? "keys" : "limits of tenants");
     return ld_folder_scan(r->world->data_dir, ".db", look, &l);
-}
-
-void ld_tenants_know_copies(struct ld_tenants *r)
-{
-    for (size_t i = 0; i < r->n; i++) {
-        struct ld_copy_mark mark = {.tenant = 0};
-        struct ld_message why;
-        bool is_empty;
-
-        if (ld_folder_has(r->world->data_dir, r->item[i]->name) &&
-            copy_of(r, r->item[i]->name, &mark, &is_empty, &why) == LD_STORE_OK)
-            r->item[i]->shared_id = mark.tenant;
-    }
 }

@@ -105,10 +105,9 @@ void ld_member_use(struct ld_tenants *r, struct ld_member *member);
 /* registry_start.c. Fills the table from the folder: 0, or -1 with why. */
 int ld_tenants_read_folder(struct ld_tenants *r, struct ld_message *why);
 
-/* registry_copies.c. Where the log is shared: 0, or -1 with why: the folder has what is no copy. And whose the members'
- * files are copies of. */
+/* registry_copies.c. Where the log is shared: notes whose copies the members' files are. 0, or -1 with why: the folder
+ * has what is no copy. */
 int ld_tenants_check_copies(struct ld_tenants *r, struct ld_message *why);
-void ld_tenants_know_copies(struct ld_tenants *r);
 /* Whether the file of that name is one, or has nothing in it yet. */
 bool ld_tenants_has_copy(const struct ld_tenants *r, const char *name);
 

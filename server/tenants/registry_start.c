@@ -122,14 +122,17 @@ int ld_tenants_open_all(struct ld_tenants *r, struct ld_message *why)
     return 0;
 }
 
-/* Removals first, then rows, then files without rows; why stands already. */
-static int read_names(struct ld_tenants *r)
+/* Removals first, then rows, then files without rows; why stands already. Copies of a shared log are looked at before
+ * anything is taken in. */
+static int read_names(struct ld_tenants *r, struct ld_message *why)
 {
     if (ld_folder_scan(r->world->data_dir, ".db.deleted", finish_removal, r) != 0)
         return -1;
     if (ld_registry_list(r->file, add_registered, r) != 0)
         return -1;
     if (ld_tenants_read_rates(r) != 0)
+        return -1;
+    if (r->nodes != NULL && ld_tenants_check_copies(r, why) != 0)
         return -1;
     return ld_folder_scan(r->world->data_dir, ".db", adopt_unregistered, r);
 }
@@ -179,12 +182,8 @@ int ld_tenants_read_folder(struct ld_tenants *r, struct ld_message *why)
         return -1;
     if (ld_registry_open(&r->file, path, why) != LD_STORE_OK)
         return -1;
-    if (r->nodes != NULL && ld_tenants_check_copies(r, why) != 0)
-        return -1;
     ld_fail(why, "%.300s: the data folder cannot be read or written", r->world->data_dir);
-    if ((is_first && add_row(r, first) != 0) || read_names(r) != 0)
+    if ((is_first && add_row(r, first) != 0) || read_names(r, why) != 0)
         return -1;
-    if (r->nodes != NULL)
-        ld_tenants_know_copies(r);
     return 0;
 }
