@@ -1,5 +1,6 @@
 """Three servers, one log in PostgreSQL with a synchronous standby: what a client sees is one service, whoever dies."""
 import collections
+import contextlib
 import itertools
 import json
 import os
@@ -264,6 +265,35 @@ class Writer:
             self.ask(urls, "/observe", {"id": f"o{value}", "user": "u", "arm": "x", "reward": value}, ("observed", value))
 
 
+@contextlib.contextmanager
+def at_work(writers, servers, seconds=60):
+    """The writers write until the end of the block, each at any of the servers; then each has so many seconds to end what it began."""
+    is_over = threading.Event()
+
+    def work(writer):
+        while not is_over.is_set():
+            writer.turn([s.url for s in servers.servers])
+    threads = [threading.Thread(target=work, args=(w,)) for w in writers]
+    for t in threads:
+        t.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for t in threads:
+            t.join(seconds)
+    assert not any(t.is_alive() for t in threads)
+
+
+def judged(ledger, log):
+    """The log's events, and what of the ledger they contradict."""
+    events = events_of(log)
+    for e in events:
+        if e["type"] == "configured":
+            ledger.note(("configured", e["configuration"]["seed"]), ACKED, 9)
+    return events, judge(ledger, log, events)
+
+
 @pytest.fixture
 def mortal(tmp_path_factory):
     """A database whose primary may die: the others' is not to."""
@@ -282,36 +312,23 @@ def test_nothing_acknowledged_is_lost_when_servers_and_the_primary_die(mortal, t
         servers.ready()
         name = f"ledger-{seed}"
         servers.clients()[0].put_tenant(name, algorithm="laplaced")
-        ledger, is_over = Ledger(), threading.Event()
+        ledger = Ledger()
         writers = [Writer(i, seed, ledger, name) for i in range(4)]
 
-        def work(writer):
-            while not is_over.is_set():
-                writer.turn([s.url for s in servers.servers])
-        threads = [threading.Thread(target=work, args=(w,)) for w in writers]
-        for t in threads:
-            t.start()
-        for death in range(DEATHS):
-            time.sleep(rng.uniform(0.5, 1.5))
-            if death == DEATHS // 2:
-                database.kill_primary()
-                time.sleep(0.5)
-                database.promote()
-                database.rejoin()
-            rng.choice(servers.servers).restart()
-        time.sleep(1.5)
-        is_over.set()
-        for t in threads:
-            t.join(120)
-        assert not any(t.is_alive() for t in threads)
+        with at_work(writers, servers, 120):
+            for death in range(DEATHS):
+                time.sleep(rng.uniform(0.5, 1.5))
+                if death == DEATHS // 2:
+                    database.kill_primary()
+                    time.sleep(0.5)
+                    database.promote()
+                    database.rejoin()
+                rng.choice(servers.servers).restart()
+            time.sleep(1.5)
         servers.ready()
         clients = servers.clients()
         log, digest = settle(clients, name)
-        events = [e for e in events_of(log)]
-        for e in events:
-            if e["type"] == "configured":
-                ledger.note(("configured", e["configuration"]["seed"]), ACKED, 9)
-        faults = judge(ledger, log, events)
+        events, faults = judged(ledger, log)
         told = sum((w.n for w in writers), collections.Counter())
         print(f"{len(events)} lines, answers {dict(told)}")
         assert faults == [], f"seed {seed}: {faults[:5]}"

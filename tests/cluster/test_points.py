@@ -1,14 +1,13 @@
 """A server that dies at each named point of a turn (base/failpoint.h): nothing acknowledged is lost, nothing is doubled, and the other server goes on."""
 import collections
 import random
-import threading
 
 import pytest
 
-from servers import Servers, events_of, settle, wait_for
-from test_nodes import Writer, database  # noqa: F401 (a fixture)
+from servers import Servers, settle, wait_for
+from test_nodes import Writer, at_work, database, judged  # noqa: F401 (a fixture)
 import pg
-from ledger import ACKED, Ledger, judge
+from ledger import Ledger
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
 POINTS = ("before_take", "after_take", "mid_follow", "before_shared_append", "after_shared_commit", "after_apply")
@@ -25,32 +24,19 @@ def test_a_server_that_dies_in_a_turn_loses_and_doubles_nothing(database, tmp_pa
         servers.clients()[0].put_tenant(name, algorithm="laplaced")
         mortal.env = {"LAPLACED_FAILPOINT": f"{point}:25"}
         mortal.restart()
-        ledger, is_over = Ledger(), threading.Event()
+        ledger = Ledger()
         writers = [Writer(i, seed, ledger, name) for i in range(3)]
 
-        def work(writer):
-            while not is_over.is_set():
-                writer.turn([s.url for s in servers.servers])
-        threads = [threading.Thread(target=work, args=(w,)) for w in writers]
-        for t in threads:
-            t.start()
-        wait_for(lambda: mortal.process.poll() is not None, 30, f"the death at {point}")
-        before = sum((w.n for w in writers), collections.Counter())[200]
-        wait_for(lambda: sum((w.n for w in writers), collections.Counter())[200] > before + 20, 30, "what goes on at the other server")
-        mortal.env = {}
-        mortal.restart()
-        wait_for(lambda: sum((w.n for w in writers), collections.Counter())[200] > before + 60, 30, "both servers' traffic")
-        is_over.set()
-        for t in threads:
-            t.join(60)
-        assert not any(t.is_alive() for t in threads)
+        with at_work(writers, servers):
+            wait_for(lambda: mortal.process.poll() is not None, 30, f"the death at {point}")
+            before = sum((w.n for w in writers), collections.Counter())[200]
+            wait_for(lambda: sum((w.n for w in writers), collections.Counter())[200] > before + 20, 30, "what goes on at the other server")
+            mortal.env = {}
+            mortal.restart()
+            wait_for(lambda: sum((w.n for w in writers), collections.Counter())[200] > before + 60, 30, "both servers' traffic")
         servers.ready()
         log, _ = settle(servers.clients(), name)
-        events = events_of(log)
-        for e in events:
-            if e["type"] == "configured":
-                ledger.note(("configured", e["configuration"]["seed"]), ACKED, 9)
-        faults = judge(ledger, log, events)
+        _, faults = judged(ledger, log)
         assert faults == [], f"seed {seed}: {faults[:5]}"
         assert [s for w in writers for s in w.surprises] == []
     finally:
