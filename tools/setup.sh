@@ -70,10 +70,19 @@ is_installed() {
     dpkg-query -W -f='${Status}\n' "$1" 2>/dev/null | grep -q '^install ok installed$'
 }
 
-# Prints the group's first name unless one of its alternatives is installed.
+# Node.js by another way than Debian's packages is Node.js, and keeps Debian's npm from being installed beside it.
+has_command() {
+    case $1 in
+    nodejs) command -v node ;;
+    npm) command -v npm ;;
+    *) false ;;
+    esac >/dev/null 2>&1
+}
+
+# Prints the group's first name unless one of its alternatives is there.
 missing_of() {
     for name in $(echo "$1" | tr '|' ' '); do
-        if is_installed "$name"; then return 0; fi
+        if is_installed "$name" || has_command "$name"; then return 0; fi
     done
     echo "${1%%|*}"
 }
