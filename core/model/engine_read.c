@@ -119,6 +119,7 @@ void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
         .late = e->n_late,
         .pending = e->pending.n,
         .learned = (uint64_t)e->history.n_observed,
+        .halvings = kb_decay_halvings(&e->decay, &e->spec.forgetting),
         .reward_sum = e->reward_sum,
         .users = e->users.n,
         .arms = e->arms.n_catalogue,

@@ -107,6 +107,7 @@ struct kb_engine_counts {
     uint64_t seq, version;
     uint64_t decided, rewarded, observed, expired, late, pending;
     uint64_t learned; /* t */
+    double halvings;  /* that what was learned first has been forgotten by (spec/decay.h) */
     double reward_sum;
     struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm: none is KB_ROUTE_STICKY */
     size_t users, arms, active_arms, stopped_arms, history_rows, n_support;
