@@ -348,6 +348,7 @@ install: programs pages ## install below PREFIX (/usr/local) and SYSCONFDIR (/et
 	install -d $(DESTDIR)$(UNITDIR)
 	sed -e 's|/usr/local/bin|$(PREFIX)/bin|' -e 's|/etc/laplaced|$(SYSCONFDIR)/laplaced|' deploy/laplaced.service > $(DESTDIR)$(UNITDIR)/laplaced.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/laplaced.service
+	install -m 644 -t $(DESTDIR)$(UNITDIR) deploy/laplaced.socket
 	test -e $(DESTDIR)$(SYSCONFDIR)/laplaced/laplaced.conf || install -D -m 644 deploy/laplaced.conf $(DESTDIR)$(SYSCONFDIR)/laplaced/laplaced.conf
 image: ## the image of the Dockerfile by buildah, without a daemon or a registry; as root: build/image/laplaced.tar.gz and its list of packages
 	sh tools/image.sh $(BUILD)/image
