@@ -104,7 +104,7 @@ pack_typescript() {
 # The types are those of Kubernetes' own description of its kinds, and of the Prometheus operator's.
 type_manifests() {
     install "$HERE/kubernetes" "$WORK/kubernetes" &&
-        "${PYTHON:-python3}" -B "$HERE/kubernetes/typed.py" "$ROOT/deploy/kubernetes/monitored" >"$WORK/kubernetes/manifests.ts" &&
+        "${PYTHON:-python3}" -B "$HERE/kubernetes/typed.py" "$ROOT/deploy/kubernetes/single" "$ROOT/deploy/kubernetes/cluster" "$ROOT/deploy/kubernetes/monitored" >"$WORK/kubernetes/manifests.ts" &&
         (cd "$WORK/kubernetes" && node_modules/.bin/tsc --noEmit --strict --skipLibCheck --module nodenext manifests.ts)
 }
 
