@@ -321,6 +321,7 @@ static int start_http(struct ld_app *app, struct ld_message *why)
     const struct ld_http_options o = {.tls = app->tls,
                                       .host = e.host,
                                       .port = e.port,
+                                      .listen_fd = app->options.listen_fd,
                                       .threads = (unsigned)app->options.threads,
                                       .limits = ld_app_http_limits(app),
                                       .max_head = (size_t)app->options.max_header,
