@@ -156,6 +156,12 @@ def test_keys_come_in_either_header_and_stand_for_their_tenant(boot):
         assert evaluate(stranger, "f", headers=headers).json["key"] == "f"
         assert evaluate(stranger, "g", headers=headers, expect=404).json["errorCode"] == "FLAG_NOT_FOUND"
         assert set(flags_of(evaluate(stranger, headers=headers))) == {"f"}
+    for tenants, seen in ((["f"], {"f"}), (["f", "g*"], {"f", "g"}), (["*"], {"f", "g", "default"}), (["h*"], set())):
+        several = client.call("POST", "/keys", {"roles": ["decide"], "tenants": tenants}, expect=201).json["key"]
+        stranger = Client(client.server, several)
+        assert set(flags_of(evaluate(stranger))) == seen
+        for flag in "fg":
+            assert evaluate(stranger, flag, expect=200 if flag in seen else 404).json["key"] == flag
     for headers, status in (({}, 401), ({"X-API-Key": "lpd_x"}, 401), ({"X-API-Key": reader}, 403)):
         for flag in ("f", None):
             assert evaluate(Client(client.server), flag, headers=headers, expect=status).json["errorCode"] == "GENERAL"
