@@ -216,8 +216,8 @@ test-http: all $(OUT)/tests/server/json/judge ## tests over HTTP against openapi
 	sh tests/run.sh $(OUT) http
 contract: all ## openapi.yaml under linters, and a client generated from it at a live server (tools from npm, pinned)
 	sh tests/contract/run.sh $(OUT)
-test-proxies: all ## nginx, HAProxy and Caddy: the server behind them, and asked by them where a visitor goes
-	LAPLACED_BIN=$(OUT)/laplaced LAPLACECTL_BIN=$(OUT)/laplacectl $(PYTHON) -m pytest -q tests/http/r05_proxies.py tests/http/r06_route_proxies.py
+test-proxies: all ## nginx, HAProxy and Caddy: the server behind them, and asked by them where a visitor goes: make test-proxies VISITS=10000
+	LAPLACED_TEST_VISITS=$(or $(VISITS),10000) LAPLACED_BIN=$(OUT)/laplaced LAPLACECTL_BIN=$(OUT)/laplacectl $(PYTHON) -m pytest -q tests/http/r05_proxies.py tests/http/r06_route_proxies.py
 test-monitoring: all ## Prometheus scrapes live servers: the dashboard's queries, and each alert that a minute can bring about, with its fault
 	LAPLACED_TEST_MONITORING=all LAPLACED_BIN=$(abspath $(OUT))/laplaced LAPLACECTL_BIN=$(abspath $(OUT))/laplacectl $(PYTHON) -m pytest -q tests/http/t30_deploy.py tests/http/t40_monitoring.py
 test-crash: all ## 200 kills under load: every acknowledged change stands once, the model equals a fresh fold
