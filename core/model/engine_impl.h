@@ -57,7 +57,7 @@ struct kb_staged {
     struct kb_ids fresh_users, fresh_arms; /* new ids in the order in which apply will intern them */
     struct kb_pending_entry **entry;       /* decided events: entries to insert, in order */
     size_t n_entries, cap_entries, next_entry;
-    uint32_t *shown; /* users who are shown a decision by what is staged: numbers to come */
+    uint32_t *shown; /* users whose open decisions change by what is staged: numbers to come */
     size_t n_shown, cap_shown;
     struct kb_staged_point *point;
     size_t n_points, cap_points;

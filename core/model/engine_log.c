@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "model/engine_steps.h"
 
-/* The user is shown a decision by what is staged. */
+/* The user gets a decision, or is shown one, by what is staged. */
 static enum kb_err stage_shown(struct kb_engine *e, uint32_t user)
 {
     struct kb_staged *s = &e->staged;
@@ -157,8 +157,7 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
         KB_TRY(kb_engine_stage_arm(e, ev->as.decided.slots[i].arm, &entry->slot[i].arm));
         join_vectors(e, ev->as.decided.context, ev->as.decided.slots[i].features, entry->x + i * dim);
     }
-    if (!entry->is_deferred)
-        KB_TRY(stage_shown(e, entry->user));
+    KB_TRY(stage_shown(e, entry->user));
     s->entry[s->n_entries++] = entry;
     return KB_OK;
 out:

@@ -35,6 +35,7 @@ static void bind_key(struct sqlite3_stmt *stmt, const void *arg)
     bind_text(stmt, 5, key->label);
     bind_time(stmt, 6, key->created_at);
     bind_time(stmt, 7, key->expires_at);
+    bind_text(stmt, 8, key->patterns);
 }
 
 static void bind_id(struct sqlite3_stmt *stmt, const void *id)
@@ -44,8 +45,8 @@ static void bind_id(struct sqlite3_stmt *stmt, const void *id)
 
 int ld_key_rows_add(struct ld_registry_file *r, const struct ld_key *key, bool *is_added)
 {
-    static const char sql[] = "INSERT INTO keys (id, tenant, roles, hash, label, created_at, expires_at) "
-                              "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 "
+    static const char sql[] = "INSERT INTO keys (id, tenant, roles, hash, label, created_at, expires_at, tenants) "
+                              "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 "
                               "WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM tenants WHERE name = ?2)";
     int n = 0;
     const int status = ld_registry_change(r, sql, bind_key, key, &n);
@@ -123,6 +124,7 @@ static struct ld_key read_key(sqlite3_stmt *stmt)
     read_text(stmt, 0, key.id, sizeof key.id);
     read_text(stmt, 1, key.tenant, sizeof key.tenant);
     read_text(stmt, 4, key.label, sizeof key.label);
+    read_text(stmt, 8, key.patterns, sizeof key.patterns);
     const void *hash = sqlite3_column_blob(stmt, 3);
     if (hash != NULL && sqlite3_column_bytes(stmt, 3) == LD_KEY_HASH_BYTES)
         memcpy(key.hash, hash, LD_KEY_HASH_BYTES);
@@ -133,7 +135,8 @@ static struct ld_key read_key(sqlite3_stmt *stmt)
 
 int ld_key_rows_list(struct ld_registry_file *r, int (*fn)(void *arg, const struct ld_key *key), void *arg)
 {
-    static const char sql[] = "SELECT id, tenant, roles, hash, label, created_at, expires_at, last_used_at FROM keys";
+    static const char sql[] = "SELECT id, tenant, roles, hash, label, created_at, expires_at, last_used_at, tenants "
+                              "FROM keys";
     sqlite3_stmt *stmt = NULL;
     int rc = SQLITE_DONE, answer = 0;
     (void)pthread_mutex_lock(&r->lock);
