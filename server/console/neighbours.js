@@ -2,8 +2,9 @@
  * arm, the ring how little it knows. */
 import { h, id, to, field, place, say } from './dom.js';
 import { get, call, lines as linesOf, of } from './api.js';
-import { LINES } from './log.js';
+import { newestContext } from './log.js';
 import { table, interval } from './table.js';
+import { bar } from './plot.js';
 import { layout } from './force.js';
 import { num, count, range, known } from './format.js';
 import { told } from './told.js';
@@ -28,12 +29,6 @@ async function someUser(page) {
   const users = [...new Set(last.map((line) => line.user))].slice(0, 8);
   const circles = await Promise.all(users.map((u) => get(`${of(page.tenant, 'graph', 'near')}?user=${encodeURIComponent(u)}&hops=1&limit=${LIMIT}`, { signal: page.signal })));
   return circles.sort((a, b) => b.users.length - a.users.length)[0]?.user ?? null;
-}
-
-/** The context of the newest decision or observation of the user among the newest lines; null: there is none. */
-async function contextOf(page, user) {
-  const list = await linesOf(`${of(page.tenant, 'events')}?type=decided,observed&limit=${LINES}`, { signal: page.signal });
-  return list.find((line) => line.user === user)?.context ?? null;
 }
 
 /** Mean and deviation of arms for all users of the picture, asked for once for each arm. */
@@ -139,6 +134,39 @@ function legendOf(scale) {
   return h('p', { class: 'fine', id: 'ramp' }, `Expected reward ${num(scale.mean.low)} `, strip, ` ${num(scale.mean.high)}. A thick ring: the model knows little (sd ${num(scale.sd.low)} thin, ${num(scale.sd.high)} thick).`);
 }
 
+/* --- what goes from one to another -------------------------------------------------------------------------------- */
+
+/** The users of a shortest way from the first user to another, both with it; null: no edge of the picture leads there. */
+export function wayTo(near, end) {
+  const from = new Map([[0, null]]);
+  for (const at of from.keys()) { /* a Map's keys come in the order in which they were put */
+    if (at === end) break;
+    for (const e of near.edges) {
+      const next = e.from === at ? e.to : e.to === at ? e.from : null;
+      if (next !== null && !from.has(next)) from.set(next, at);
+    }
+  }
+  if (!from.has(end)) return null;
+  const way = [];
+  for (let at = end; at !== null; at = from.get(at)) way.unshift(near.users[at]);
+  return way;
+}
+
+/** How what is known of the first user fades on the way to the chosen one. */
+function fading(near, i) {
+  const way = wayTo(near, i);
+  if (way === null || way.length < 2) return '';
+  const most = Math.max(...way.map((u) => u.kernel ?? 0));
+  return table({ id: 'way', name: 'way', caption: 'The kernel on a shortest way: how much a reward of each counts for the first', rows: way, columns: [
+    { name: 'user', kind: 'id', value: (u) => u.id },
+    { name: 'kernel', kind: 'num', value: (u) => u.kernel, cell: (u) => h('span', { class: 'with-bar' }, bar(most > 0 && known(u.kernel) ? u.kernel / most : 0, 'c0', 60), num(u.kernel)) }] });
+}
+
+const edgesOf = (near) => table({ id: 'edges', name: 'edges', caption: 'Edges between them', rows: near.edges, none: 'There are none.', columns: [
+  { name: 'user', kind: 'id', value: (e) => near.users[e.from].id },
+  { name: 'and', kind: 'id', value: (e) => near.users[e.to].id },
+  { name: 'weight', kind: 'num', value: (e) => e.weight }] });
+
 /* --- the screen -------------------------------------------------------------------------------------------------- */
 
 const ends = (values) => ({ low: Math.min(...values), high: Math.max(...values) });
@@ -169,7 +197,7 @@ function body(page, near, arms, context) {
     facts.replaceChildren(h('h2', {}, id(u.id)),
       h('p', {}, i === 0 ? 'Around this user. ' : `${u.hops} ${u.hops === 1 ? 'edge' : 'edges'} away. `, `Degree ${num(u.degree)}, kernel ${num(u.kernel)}.`),
       now ? h('p', {}, 'Expected of ', id(arms[arm]), ': ', h('strong', {}, num(now.mean[i])), ` ${range(now.lower[i], now.upper[i])}, sd ${num(now.sd[i])}.`) : '',
-      h('p', {}, to(['t', page.tenant, 'neighbours', u.id], 'Show around this one'), ' · ', to(['t', page.tenant, 'decision', 'now', u.id, ...(context ? [JSON.stringify(context)] : [])], 'What would be decided?')));
+      h('p', {}, to(['t', page.tenant, 'neighbours', u.id], 'Show around this one'), ' · ', to(['t', page.tenant, 'decision', 'now', u.id, ...(context ? [JSON.stringify(context)] : [])], 'What would be decided?')), fading(near, i));
   };
   const seen = picture(near, tell, page.signal);
   const rows = () => near.users.map((u, i) => ({ ...u, mean: now?.mean[i] ?? null, sd: now?.sd[i] ?? null, lower: now?.lower[i] ?? null, upper: now?.upper[i] ?? null }));
@@ -221,7 +249,7 @@ function body(page, near, arms, context) {
     key,
     h('div', { class: 'beside' }, h('div', {}, seen.canvas,
       h('p', { class: 'fine' }, `${count(near.users.length)} users, ${count(near.edges.length)} edges within ${near.hops} edges of `, id(near.user), near.truncated ? ', the nearest of more' : '', '.')), facts), from,
-    h('details', {}, h('summary', {}, 'The numbers'), numbers));
+    h('details', {}, h('summary', {}, 'The numbers'), numbers, edgesOf(near)));
 }
 
 async function arms(page) {
@@ -235,7 +263,7 @@ async function arms(page) {
 export async function neighbours(page) {
   const user = page.rest[0] ?? (await someUser(page));
   const dim = (await get(of(page.tenant), { signal: page.signal })).configuration.context_dim;
-  const own = dim > 0 && user !== null && !page.rest[2] ? await contextOf(page, user) : null;
+  const own = dim > 0 && user !== null && !page.rest[2] ? await newestContext(page.tenant, user, page.signal) : null;
   const found = own ? own.join(', ') : '', text = page.rest[2] ? page.rest[2].slice(1, -1) : found;
   const hops = ['1', '2', '3', '4'].includes(page.rest[1]) ? page.rest[1] : '2';
   const go = (event) => {
