@@ -48,8 +48,8 @@ function posterior(page, users, context) {
 
 /* --- the picture ------------------------------------------------------------------------------------------------ */
 
-/** A canvas of users and edges; paint(values, scale) colours it. Frames are drawn until the layout has come to rest. */
-function picture(near, onChosen, signal) {
+/** A canvas of users and edges; show({values, mean, sd}) colours it, and a pointer over a user is told of. Frames are drawn until the layout has come to rest. */
+function picture(near, onChosen, onPointed, signal) {
   const canvas = h('canvas', { class: 'graph', role: 'img', tabindex: 0, 'aria-label': `${near.users.length} users and the edges between them; the table below has the same numbers. Arrow keys choose a user.` });
   const { x, y, step } = layout(near.users, near.edges);
   let shown = null, chosen = 0, isMoving = true;
@@ -106,15 +106,19 @@ function picture(near, onChosen, signal) {
     else canvas.dataset.rest = 'true';
   }
   const choose = (i) => { chosen = i; paint(); onChosen(i); };
-  canvas.addEventListener('click', (event) => {
+  /* The user at the pointer; -1: there is none. */
+  const under = (event) => {
     const { at, r } = scaleOf(), box = canvas.getBoundingClientRect();
     let best = -1, least = (r + 8) ** 2;
     near.users.forEach((_, i) => {
       const [px, py] = at(i), d = (px - event.clientX + box.left) ** 2 + (py - event.clientY + box.top) ** 2;
       if (d < least) [least, best] = [d, i];
     });
-    if (best >= 0) choose(best);
-  });
+    return best;
+  };
+  canvas.addEventListener('click', (event) => { if (under(event) >= 0) choose(under(event)); });
+  canvas.addEventListener('pointermove', (event) => onPointed(under(event)));
+  canvas.addEventListener('pointerleave', () => onPointed(-1));
   canvas.addEventListener('keydown', (event) => {
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!by) return;
@@ -199,7 +203,9 @@ function body(page, near, arms, context) {
       now ? h('p', {}, 'Expected of ', id(arms[arm]), ': ', h('strong', {}, num(now.mean[i])), ` ${range(now.lower[i], now.upper[i])}, sd ${num(now.sd[i])}.`) : '',
       h('p', {}, to(['t', page.tenant, 'neighbours', u.id], 'Show around this one'), ' · ', to(['t', page.tenant, 'decision', 'now', u.id, ...(context ? [JSON.stringify(context)] : [])], 'What would be decided?')), fading(near, i));
   };
-  const seen = picture(near, tell, page.signal);
+  const pointed = h('output', { class: 'reading', id: 'pointed' }, ' ');
+  const point = (i) => pointed.replaceChildren(...(i < 0 ? [' '] : [id(near.users[i].id), now ? `: ${num(now.mean[i])} ${range(now.lower[i], now.upper[i])}, sd ${num(now.sd[i])}` : '']));
+  const seen = picture(near, tell, point, page.signal);
   const rows = () => near.users.map((u, i) => ({ ...u, mean: now?.mean[i] ?? null, sd: now?.sd[i] ?? null, lower: now?.lower[i] ?? null, upper: now?.upper[i] ?? null }));
   const list = () => numbers.replaceChildren(table({ id: 'near', name: 'neighbours', caption: 'Users of the picture, the nearest first', rows: rows(), columns: [
     { name: 'user', kind: 'id', value: (u) => u.id, cell: (u) => to(['t', page.tenant, 'neighbours', u.id], id(u.id)) },
@@ -247,7 +253,7 @@ function body(page, near, arms, context) {
     arms.length ? h('div', { class: 'controls' }, h('label', { class: 'field grow' }, h('span', {}, 'Arm'), slider), name, h('label', { class: 'check' }, common, 'one scale for all arms seen'))
       : h('p', { class: 'none' }, 'The catalogue has no arms: there is nothing to expect anything of.'),
     key,
-    h('div', { class: 'beside' }, h('div', {}, seen.canvas,
+    h('div', { class: 'beside' }, h('div', {}, seen.canvas, pointed,
       h('p', { class: 'fine' }, `${count(near.users.length)} users, ${count(near.edges.length)} edges within ${near.hops} edges of `, id(near.user), near.truncated ? ', the nearest of more' : '', '.')), facts), from,
     h('details', {}, h('summary', {}, 'The numbers'), numbers, edgesOf(near)));
 }

@@ -48,9 +48,9 @@ async function pulse(signal) {
 /* --- tenants ------------------------------------------------------------------------------------------------- */
 
 const courses = {}; /* by tenant; asked for once a minute */
-const wants = {}; /* by tenant: whether a reward is expected of each decision */
 
-const shareMissing = ({ stats: s }) => (s && s.decisions > s.pending ? s.expired / (s.decisions - s.pending) : null);
+/** Of the decisions whose window has closed, how many have no reward, not even a default one; at least so many while others are open. */
+const shareMissing = ({ stats: s }) => (s && s.decisions > s.pending ? Math.max(0, s.decisions - s.pending - (s.rewards - s.observations)) / (s.decisions - s.pending) : null);
 
 async function load(page) {
   const { signal } = page;
@@ -58,15 +58,12 @@ async function load(page) {
   /* Closed tenants have no statistics, and stay closed: to ask for those would open the whole disk, a few at each look. */
   const busy = list.filter((t) => t.stats?.decisions > 0).slice(0, SPARKS);
   const from = Date.now() - 2 * DAYS;
-  await Promise.all([...busy.filter((t) => !(courses[t.name]?.until > Date.now())).map(async (t) => {
+  await Promise.all(busy.filter((t) => !(courses[t.name]?.until > Date.now())).map(async (t) => {
     const rows = async (step) => (await unless([404, 429, 503], null, get(`${of(t.name, 'series')}?step=${step}&from=${from}`, { signal })))?.rows.filter((r) => r.rewards > 0) ?? [];
     const hours = await rows('hour');
     courses[t.name] = { rows: hours.length < 3 ? await rows('minute') : hours, until: Date.now() + 60000 };
-  }), ...busy.filter((t) => shareMissing(t) > MISSING && !(wants[t.name]?.version === t.version)).map(async (t) => {
-    const view = await unless([404, 429, 503], null, get(of(t.name), { signal }));
-    if (view) wants[t.name] = { version: t.version, each: view.configuration.default_reward === null };
-  })]);
-  return { list, courses, wants, pulse: await pulse(signal) };
+  }));
+  return { list, courses, pulse: await pulse(signal) };
 }
 
 /** What somebody should look at, in words. */
@@ -78,7 +75,7 @@ function alarms(t, beat) {
     if (c.stopped) all.push(['challenger ', id(c.name), ' follows the log no longer']);
     else if (c.lag > MANY) all.push(['challenger ', id(c.name), ` is ${count(c.lag)} events behind`]);
   }
-  if (missing > MISSING && wants[t.name]?.each) all.push(`${percent(missing)} of the decisions whose window has closed have no reward`);
+  if (missing > MISSING) all.push(`${percent(missing)} of the decisions whose window has closed have no reward`);
   if (clamps) all.push(`${count(clamps)} numbers of the model were lifted to their floor: it is losing digits`);
   if (stats?.unknown > 0) all.push(`${count(stats.unknown)} rewards found no decision`);
   if (stats?.late > 0) all.push(`${count(stats.late)} rewards came after their window`);
@@ -129,7 +126,7 @@ function draw({ list, courses, pulse: beat }) {
     ...(list.some((t) => holdout(t).rewards > 0) ? [
       { name: 'holdout', kind: 'num', value: (t) => holdout(t).mean_reward ?? null },
       interval('its 95 %', (t) => holdout(t).lower ?? null, (t) => holdout(t).upper ?? null)] : []),
-    { name: 'waiting', kind: 'count', value: (t) => t.stats?.pending ?? null },
+    { name: 'open', kind: 'count', value: (t) => t.stats?.pending ?? null },
     { name: 'last event', kind: 'time', value: (t) => t.stats?.last_event_at ?? null },
     { name: 'algorithm', value: (t) => t.algorithm ?? null },
   ];

@@ -83,7 +83,7 @@ function frame(o, width, height) {
   const x = line(LEFT, width - RIGHT, (v) => (v - o.x0) / (o.x1 - o.x0 || 1));
   const y = line(height - BOTTOM, TOP, (v) => (v - o.y0) / (o.y1 - o.y0 || 1));
   const svg = s('svg', { width, height, viewBox: `0 0 ${width} ${height}`, 'aria-hidden': 'true' });
-  for (const v of ticks(o.y0, o.y1, 4)) {
+  for (const v of ticks(o.y0, o.y1, 5)) {
     svg.append(s('line', { class: 'grid', x1: LEFT, x2: width - RIGHT, y1: y(v), y2: y(v) }));
     svg.append(s('text', { class: 'tick', x: LEFT - 6, y: y(v) + 4, 'text-anchor': 'end' }, o.percent ? `${num(100 * v)} %` : num(v)));
   }

@@ -175,8 +175,10 @@ function shares(data, choice, ends) {
 
 /* --- the leaderboard ------------------------------------------------------------------------------------------ */
 
-/** Arms of the statistics; where all rewards are 0 or 1, a mean and how many there are make an interval. */
+/** Arms of the statistics with their intervals; of a server that tells none, where all rewards are 0 or 1, a mean and how many there are make an interval. */
 function armsOf({ stats, parts, all, by, step }) {
+  if (stats.arms.some((a) => a.lower !== undefined))
+    return stats.arms.map((a) => ({ arm: a.arm, decisions: a.decisions, rewards: a.rewards, mean: a.mean_reward, low: a.lower, high: a.upper })).sort((a, b) => (b.mean ?? -Infinity) - (a.mean ?? -Infinity));
   const sums = all.reduce((a, r) => [a[0] + r.sum, a[1] + r.square_sum], [0, 0]);
   const binary = isBinary(...sums) && stats.arms.every((a) => a.mean_reward === null || (a.mean_reward >= 0 && a.mean_reward <= 1));
   const own = new Map();
@@ -219,7 +221,7 @@ function headline({ stats }) {
     'The policy earns ', of_(policy), ` a decision, over ${count(policy.rewards)} rewards`,
     holdout.rewards > 0 ? [`; the holdout `, of_(holdout), ` over ${count(holdout.rewards)}`] : null,
     stopped.rewards > 0 ? ['; while stopped ', of_(stopped)] : null,
-    `. ${count(stats.pending)} decisions wait for their reward.`);
+    `. ${count(stats.pending)} decisions are open: a reward may come, or change.`);
 }
 
 function draw(data, choice) {

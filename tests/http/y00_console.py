@@ -138,6 +138,12 @@ def test_each_screen_fits_into_320_pixels_and_is_there_in_the_dark(seeded, page,
         page.picture(PICTURES / f"{name}-{kind}.png")
 
 
+def missing(stats):
+    """Of closed decisions, the share without any reward."""
+    closed = stats.get("decisions", 0) - stats.get("pending", 0)
+    return max(0, closed - stats["rewards"] + stats["observations"]) / closed if closed else None
+
+
 @needs_chromium
 def test_the_overview_shows_what_the_statistics_say(seeded, page):
     show(page, seeded.server)
@@ -147,7 +153,7 @@ def test_the_overview_shows_what_the_statistics_say(seeded, page):
     route = lambda t, name: t["stats"]["routes"][name]  # noqa: E731
     rows = assert_shows(page, "tenants", {n: t for n, t in listed.items() if t["stats"]["decisions"]}, {
         "tenant": lambda t: t["name"], "algorithm": lambda t: t["algorithm"], "decisions": lambda t: count(t["stats"]["decisions"]),
-        "waiting": lambda t: count(t["stats"]["pending"]),
+        "open": lambda t: count(t["stats"]["pending"]), "no reward": lambda t: percent(missing(t["glance"])),
         "mean reward": lambda t: num(route(t, "policy")["mean_reward"]), "95 %": lambda t: span(route(t, "policy")["lower"], route(t, "policy")["upper"]),
         "experiment": lambda t: t["glance"]["experiment"] or "–", "last event": lambda t: t["glance"]["last_event_at"][:19].replace("T", " "),
         "holdout": lambda t: num(route(t, "holdout")["mean_reward"]), "its 95 %": lambda t: span(route(t, "holdout")["lower"], route(t, "holdout")["upper"])})
@@ -171,7 +177,7 @@ def test_a_look_at_all_tenants_opens_none(boot, page):
     assert {t["name"]: t["state"] for t in client.call("GET", "/tenants").json["tenants"] if t["name"] in ("asleep", "awake")} == {"asleep": "closed", "awake": "open"}
     rows = {r["tenant"]: r for r in page.cells("tenants")}
     asleep, awake = rows["asleep"], rows["awake"]
-    assert (asleep["state"], awake["state"], awake["decisions"]) == ("closed", "open", "8") and {asleep[c] for c in ("decisions", "mean reward", "95 %", "waiting", "last event")} == {"–"}
+    assert (asleep["state"], awake["state"], awake["decisions"]) == ("closed", "open", "8") and {asleep[c] for c in ("decisions", "mean reward", "95 %", "open", "last event")} == {"–"}
     assert page.text("[data-of=decisions]") == "8" and "not counted" in page.text(".lead")
     page.picture(PICTURES / "overview-closed.png")
 
@@ -183,7 +189,7 @@ def test_rewards_are_those_of_the_statistics_the_series_and_the_experiment(seede
     for name in ("policy", "holdout"):
         assert f"{num(route[name]['mean_reward'])} {span(route[name]['lower'], route[name]['upper'])}" in page.text("#headline")
     assert_shows(page, "leaders", {a["arm"]: a for a in stats["arms"]}, {
-        "arm": lambda a: a["arm"], "mean reward": lambda a: num(a["mean_reward"]), "95 %": lambda a: span(*wilson(a["mean_reward"], a["rewards"])),
+        "arm": lambda a: a["arm"], "mean reward": lambda a: num(a["mean_reward"]), "95 %": lambda a: span(a["lower"], a["upper"]) if "lower" in a else span(*wilson(a["mean_reward"], a["rewards"])),
         "shown": lambda a: count(a["decisions"]), "share": lambda a: percent(a["decisions"] / stats["decisions"]), "rewards": lambda a: count(a["rewards"])})
     series = seeded.call("GET", "/tenants/page/series", query={"step": "minute"}).json["rows"]
     stamp = lambda at: at[:19].replace("T", " ")  # noqa: E731
