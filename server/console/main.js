@@ -112,6 +112,7 @@ const SOON_MS = 300; /* from a line of the log to the look at it, and so between
  *   of what was given), and when the log has got a line of these types
  * @property {function(function(function, function(): void): Node): Node} renewed a place for what begin(live, again) gives; again() makes it anew
  *   and ends what the regions of this live were asking for
+ * @property {function({name: string}[]): void} named takes the list of all tenants, which the head shows as well
  */
 
 function region(signal, tenant) {
@@ -199,10 +200,10 @@ async function route() {
   const { signal } = leaving;
   const [kind, tenant, name, ...rest] = location.hash.replace(/^#\/?/, '').split('/').filter((p) => p !== '').map(decodeURIComponent);
   const screen = kind === 't' ? SCREENS.find(([one]) => one === (name ?? 'traffic')) : null;
-  const page = { tenant: kind === 't' ? tenant : null, rest, signal, live: region(signal, tenant), renewed: renewing(signal, tenant), refuse: (fault) => (fault.status === 401 ? (keyForm(fault.message), '') : told(fault)) };
+  const page = { tenant: kind === 't' ? tenant : null, rest, signal, live: region(signal, tenant), renewed: renewing(signal, tenant), named: (list) => { tenants = list; drawHead(null); }, refuse: (fault) => (fault.status === 401 ? (keyForm(fault.message), '') : told(fault)) };
   drawHead(page.tenant, screen?.[0]);
   document.title = page.tenant ? `${page.tenant}: ${screen?.[1] ?? ''} - laplaced` : 'laplaced';
-  listTenants(page.tenant, screen?.[0], signal).catch((fault) => { if (fault.name !== 'AbortError') throw fault; });
+  if (page.tenant) listTenants(page.tenant, screen?.[0], signal).catch((fault) => { if (fault.name !== 'AbortError') throw fault; });
   try {
     const found = kind !== 't' ? overview : screen?.[2];
     const shown = found ? await (await found())(page) : h('p', { class: 'problem' }, 'There is no such screen. ', to([], 'All tenants'));

@@ -52,9 +52,12 @@ const courses = {}; /* by tenant; asked for once a minute */
 /** Of the decisions whose window has closed, how many have no reward, not even a default one; at least so many while others are open. */
 const shareMissing = ({ stats: s }) => (s && s.decisions > s.pending ? Math.max(0, s.decisions - s.pending - (s.rewards - s.observations)) / (s.decisions - s.pending) : null);
 
-async function load(page) {
+/** What is quickly told comes first: a look that is the page's first one asks for nothing else. */
+async function load(page, isFirst) {
   const { signal } = page;
   const list = (await get('/tenants?stats=1', { signal })).tenants;
+  if (isFirst) page.named(list);
+  if (isFirst) return { list, courses, pulse: null, isWhole: false };
   /* Closed tenants have no statistics, and stay closed: to ask for those would open the whole disk, a few at each look. */
   const busy = list.filter((t) => t.stats?.decisions > 0).slice(0, SPARKS);
   const from = Date.now() - 2 * DAYS;
@@ -63,7 +66,7 @@ async function load(page) {
     const hours = await rows('hour');
     courses[t.name] = { rows: hours.length < 3 ? await rows('minute') : hours, until: Date.now() + 60000 };
   }));
-  return { list, courses, pulse: await pulse(signal) };
+  return { list, courses, pulse: await pulse(signal), isWhole: true };
 }
 
 /** What somebody should look at, in words. */
@@ -139,15 +142,20 @@ function draw({ list, courses, pulse: beat }) {
 }
 
 export function overview(page) {
+  let isFirst = true;
   /* Made once: a town that is being played outlives the next look at the server. Loaded when it is opened. */
   const below = h('details', { class: 'welcome', id: 'begin', ontoggle: async (event) => {
     if (event.target !== below || below.dataset.asked) return;
     below.dataset.asked = 'true';
     below.append(...(await import('./welcome.js')).beginnings());
   } }, h('summary', {}, 'Play a town; three recipes'));
-  return h('div', {}, h('h1', {}, 'Tenants'), page.live(() => load(page), (data) => {
+  return h('div', {}, h('h1', {}, 'Tenants'), page.live(async () => {
+    const data = await load(page, isFirst);
+    isFirst = false;
+    return data;
+  }, (data) => {
     const shown = draw(data);
     if (shown.dataset.empty !== undefined && !below.dataset.asked) below.open = true;
     return shown;
-  }, 5), below);
+  }, (data) => (data.isWhole ? 5 : 0.05)), below);
 }
