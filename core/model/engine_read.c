@@ -170,7 +170,8 @@ struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i)
                                 .is_active = arm->is_active,
                                 .decided = arm->decided,
                                 .rewarded = arm->rewarded,
-                                .reward_sum = arm->reward_sum};
+                                .reward_sum = arm->reward_sum,
+                                .square_sum = arm->square_sum};
 }
 
 const char *kb_engine_arm_value(const struct kb_engine *e, const char *arm)
