@@ -99,6 +99,14 @@ double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev)
 
 /* ---- teaching ---------------------------------------------------------------------------------------- */
 
+void kb_engine_book(struct kb_engine *e, uint32_t arm, double n_new, double d_sum)
+{
+    e->reward_sum += d_sum;
+    e->arms.arm[arm].reward_sum += d_sum;
+    if (n_new > 0)
+        e->arms.arm[arm].rewarded++;
+}
+
 void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, double d_count, double d_sum,
                      double d_square, double halvings)
 {
@@ -114,15 +122,11 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
 
     if (kb_engine_is_rebuilding(e))
         e->build->fresh[e->build->n_fresh++] = delta;
-    e->reward_sum += d_sum;
     e->square_sum += d_square;
     kb_reward_sums_add(&e->sums, pt->importance, d_count, d_sum, d_square, halvings,
                        fmax(halvings, kb_decay_halvings(&e->decay, &e->spec.forgetting)));
     assert(pt->user < e->cap_squares);
     e->square_of[pt->user] += d_square;
-    e->arms.arm[pt->arm].reward_sum += d_sum;
-    if (d_count > 0)
-        e->arms.arm[pt->arm].rewarded++;
     if (!kb_engine_is_quiet(e, pt->seq))
         kb_posterior_learn(e->posterior, &point, delta.d_count, delta.d_sum, d_square, &e->scratch);
 }
