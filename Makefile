@@ -117,7 +117,7 @@ $(OUT)/embed.o $(OUT)/ctl_embed.o $(OUT)/console_embed.o: %.o: %.c
 # BLAS alone: a leak of layers fails at link time.
 TEST_FLAGS := $(CFLAGS_ALL) -iquote core -iquote tests/lib
 CHECK_LIBS := -lcheck -lsubunit -lrt -lpthread
-COVERAGE := $(OUT)/tests/coverage/coverage $(OUT)/tests/peeking/peeking
+COVERAGE := $(OUT)/tests/coverage/coverage $(OUT)/tests/peeking/peeking $(OUT)/tests/quality/regret
 C_TESTS := $(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS) $(PAPER_TESTS) $(CLUSTER_TESTS) $(FUZZ_TESTS) $(COVERAGE)
 $(C_TESTS:=.o): $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
