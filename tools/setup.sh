@@ -5,10 +5,10 @@
 # client; with --proxies: to be run behind and before proxies; with --pages: to be installed with its manual; with --package:
 # to be made a Debian package that is tried; with --image: to be made an image that is run; with --clients:
 # to have the clients of tools/clients tested; with --monitoring: to have alerts and dashboard asked of Prometheus; with
-# --cluster: to have several servers share a log in PostgreSQL) by apt.
+# --cluster: to have several servers share a log in PostgreSQL; with --browser: to have its console looked at) by apt.
 # Says first what it will do, does nothing when all is there, and needs root or sudo only when something is missing.
 #
-#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--cluster] [--list]
+#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--cluster] [--browser] [--list]
 set -eu
 
 # a|b: either will do; the first is installed when neither is there.
@@ -26,6 +26,7 @@ PAGES='python3'
 PACKAGE='dpkg-dev debhelper lintian fakeroot python3 mmdebstrap zsh mandoc'
 IMAGE='buildah podman runc conmon mmdebstrap'
 CLUSTER='postgresql-15 haproxy'
+BROWSER='chromium fonts-dejavu-core'
 PROXIES='nginx-light|nginx-core|nginx-full|nginx-extras haproxy caddy'
 LEAGUE='python3 python3-numpy python3-sklearn'
 PAPER='gnuplot-nox|gnuplot-qt|gnuplot-x11'
@@ -43,6 +44,7 @@ for arg in "$@"; do
     --package) wanted="$wanted $PACKAGE" ;;
     --image) wanted="$wanted $IMAGE" ;;
     --cluster) wanted="$wanted $CLUSTER" ;;
+    --browser) wanted="$wanted $BROWSER" ;;
     --fuzz) wanted="$wanted $FUZZ" ;;
     --bench) wanted="$wanted $BENCH" ;;
     --monitoring) wanted="$wanted $MONITORING" ;;
@@ -51,7 +53,7 @@ for arg in "$@"; do
     --proxies) wanted="$wanted $PROXIES" ;;
     --list) is_list=true ;;
     *)
-        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--cluster] [--list]" >&2
+        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--cluster] [--browser] [--list]" >&2
         exit 2
         ;;
     esac

@@ -350,6 +350,28 @@ def test_what_the_pointer_is_over_is_told(seeded, page):
 # --- challengers, model, evaluation, audit --------------------------------------------------------------------------------------
 
 
+def test_how_the_scores_of_challengers_went_is_what_the_history_says(server, page):
+    client, rng, earns = Client(server), random.Random(3), {"red": 0.1, "green": 0.6}
+    client.put_tenant("raced", algorithm="ts", rule={"epsilon": 0.4}, log_candidates=True, reward_window_s=1, challengers={"greedy": {"rule": {"epsilon": 0.05}}, "even": {"algorithm": "random"}})
+    client.put_arms("raced", list(earns))
+    for k in range(80):
+        client.reward(f"raced-{k}", int(rng.random() < earns[client.select(f"u{k}", decision=f"raced-{k}", tenant="raced")["arm"]]), tenant="raced")
+    deadline = time.monotonic() + 30
+    while any(c["lag"] or c["open"] for c in client.call("GET", "/tenants/raced/challengers").json["challengers"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    show(page, server, "t", "raced", "challengers")
+    page.wait("document.getElementById('race-course')")
+    open_all(page)
+    ends = lambda e: span(e["lower"], e["upper"])  # noqa: E731
+    told = client.call("GET", "/tenants/raced/challengers", query={"history": 1}).json["challengers"]
+    want = [{"challenger": c["name"], "decisions": count(p["decisions"]), "at (UTC)": stamp(p["at"]), "difference": num(p["difference"]["estimate"]), "interval": ends(p["difference"]),
+             "its value": num(p["snips"]["estimate"]), "interval ": ends(p["snips"]), "in force": num(p["in_force"]["estimate"]), "interval  ": ends(p["in_force"]),
+             "weights": num(p["weights"]["estimate"]), "interval   ": ends(p["weights"]), "worth": num(p["ess"])} for c in told for p in c["history"]]
+    assert page.cells("race-course") == want and len(want) > 80
+    page.picture(PICTURES / "challengers-course.png")
+
+
 def test_limits_that_are_set_are_told(server, page):
     client = Client(server)
     client.put_tenant("slow", algorithm="ts")
