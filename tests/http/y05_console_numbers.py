@@ -356,8 +356,11 @@ def test_how_the_scores_of_challengers_went_is_what_the_history_says(server, pag
     client.put_arms("raced", list(earns))
     for k in range(80):
         client.reward(f"raced-{k}", int(rng.random() < earns[client.select(f"u{k}", decision=f"raced-{k}", tenant="raced")["arm"]]), tenant="raced")
+        time.sleep(0.03)  # windows close while others are open: the history has a point for each few
+    time.sleep(1.2)
+    client.select("last", tenant="raced")  # windows close by the lines behind them
     deadline = time.monotonic() + 30
-    while any(c["lag"] or c["open"] for c in client.call("GET", "/tenants/raced/challengers").json["challengers"]):
+    while any(c["lag"] or c["open"] > 1 for c in client.call("GET", "/tenants/raced/challengers").json["challengers"]):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     show(page, server, "t", "raced", "challengers")
@@ -368,7 +371,7 @@ def test_how_the_scores_of_challengers_went_is_what_the_history_says(server, pag
     want = [{"challenger": c["name"], "decisions": count(p["decisions"]), "at (UTC)": stamp(p["at"]), "difference": num(p["difference"]["estimate"]), "interval": ends(p["difference"]),
              "its value": num(p["snips"]["estimate"]), "interval ": ends(p["snips"]), "in force": num(p["in_force"]["estimate"]), "interval  ": ends(p["in_force"]),
              "weights": num(p["weights"]["estimate"]), "interval   ": ends(p["weights"]), "worth": num(p["ess"])} for c in told for p in c["history"]]
-    assert page.cells("race-course") == want and len(want) > 80
+    assert page.cells("race-course") == want and len(want) > 20
     page.picture(PICTURES / "challengers-course.png")
 
 
