@@ -58,8 +58,8 @@ def size(n):
     return f"{round_to(decimal.Decimal(n) / 1000 ** unit, 3).normalize():f} {('B', 'kB', 'MB', 'GB')[unit]}"
 
 
-def span(low, high):
-    return "–" if low is None or high is None else f"[{num(low)}, {num(high)}]"
+def span(low, high, shown=num):
+    return "–" if low is None or high is None else f"[{shown(low)}, {shown(high)}]"
 
 
 def seed_town(client, tenant, rounds=160, arms=("tea", "rum", "milk"), n=24):
