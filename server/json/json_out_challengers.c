@@ -65,6 +65,18 @@ static void put_history(struct ld_text *t, const struct ld_score_history *h)
     ld_text_lit(t, "]");
 }
 
+/* How often the same arm would have been shown; nothing where nothing was compared. */
+void ld_put_match(struct ld_text *t, uint64_t n, double sum)
+{
+    if (n == 0)
+        return;
+    ld_text_key(t, "match");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "decisions", n);
+    ld_text_put_number(t, "share", sum / (double)n);
+    ld_text_lit(t, "}");
+}
+
 /* The interval holds at every look, at the guardrail's level. */
 static void put_guardrail(struct ld_text *t, const struct ld_guard *g)
 {
@@ -112,6 +124,7 @@ static void put_challenger(struct ld_text *t, const struct ld_challenger_view *v
     ld_text_put_string(t, "digest", v->has_digest ? digest : NULL);
     ld_text_put_count(t, "since", v->scores.since);
     ld_put_scores(t, &v->scores);
+    ld_put_match(t, v->scores.n_compared, v->scores.match_sum);
     put_guardrail(t, &v->scores.guard);
     put_history(t, v->history);
     ld_text_lit(t, "}");

@@ -113,13 +113,13 @@ static void put_metrics(struct ld_text *t, const struct ld_window_stats *w)
 static void put_totals(struct ld_text *t, const struct kb_engine_counts *c, uint64_t n_unknown_rewards)
 {
     ld_text_put_count(t, "decisions", c->decided);
-    ld_text_put_count(t, "rewards", c->learned);
+    ld_text_put_count(t, "rewards", c->valued);
     ld_text_put_count(t, "observations", c->observed);
     ld_text_put_count(t, "pending", c->pending);
     ld_text_put_count(t, "expired", c->expired);
     ld_text_put_count(t, "late", c->late);
     ld_text_put_count(t, "unknown", n_unknown_rewards);
-    put_mean(t, c->reward_sum, c->learned);
+    put_mean(t, c->reward_sum, c->valued);
 }
 
 /* `rewards` is in every part how many values `mean_reward` is the mean of: rewards told, observations, and the default
@@ -133,6 +133,7 @@ char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w
     ld_text_lit(&t, "{");
     put_totals(&t, &c, n_unknown_rewards);
     put_routes(&t, c.routes);
+    ld_put_match(&t, c.compared, c.match_sum);
     put_all_arms(&t, e);
     put_metrics(&t, w);
     put_window(&t, w);

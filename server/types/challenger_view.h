@@ -28,6 +28,9 @@ struct ld_score {
     uint64_t n_unrewarded, n_unknown; /* windows without a reward; decisions whose candidates are not known */
     uint64_t n_lost;                  /* too many were open, or without memory */
     size_t n_open;
+    uint64_t
+        n_compared;   /* decisions of which it is known whether it would have shown the same arm, and the sum of the */
+    double match_sum; /* probabilities with which it would have */
     struct kb_snips sums;
     struct ld_guard guard;
 };
