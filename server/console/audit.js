@@ -2,6 +2,7 @@
 import { h, id, button, field, say } from './dom.js';
 import { get, call, lines as linesOf, of, mayManage, unless, isShared } from './api.js';
 import { table } from './table.js';
+import { bar } from './plot.js';
 import { count, num, time } from './format.js';
 import { change, notHere } from './change.js';
 import { told } from './told.js';
@@ -112,15 +113,14 @@ function keysOf(page, list, again) {
 
 const limitsOf = (limits) => h('section', {}, h('h2', {}, 'Limits'),
   h('p', { id: 'limits' }, limits.rate === 0 ? 'No limit on the work of this tenant' : [`${num(limits.rate)} tokens come in a second, ${num(limits.burst)} can be saved up`],
-    limits.own ? ', set for this tenant.' : ', by the options of the server.'));
+    limits.own ? ', set for this tenant.' : ', by the options of the server.',
+    limits.available === null ? '' : [' There are now ', h('span', { class: 'with-bar', id: 'available' }, bar(limits.burst > 0 ? limits.available / limits.burst : 0), num(limits.available)), '.']));
 
 /* --- the screen ---------------------------------------------------------------------------------------------------------- */
 
 export function audit(page) {
   const { signal } = page;
-  const held = page.renewed((live, again) => live(async () => ({
-    keys: (await mayManage(page.tenant, { signal })) ? (await unless([403], { keys: null }, get(of(page.tenant, 'keys'), { signal }))).keys : null,
-    limits: await get(of(page.tenant, 'limits'), { signal }) }),
-  ({ keys, limits }) => h('div', {}, keysOf(page, keys, again), limitsOf(limits)), 0));
-  return h('div', {}, h('h1', {}, 'Audit of ', id(page.tenant)), audited(page), held);
+  const held = page.renewed((live, again) => live(async () => ({ keys: (await mayManage(page.tenant, { signal })) ? (await unless([403], { keys: null }, get(of(page.tenant, 'keys'), { signal }))).keys : null }),
+    ({ keys }) => keysOf(page, keys, again), 0));
+  return h('div', {}, h('h1', {}, 'Audit of ', id(page.tenant)), audited(page), held, page.live(() => get(of(page.tenant, 'limits'), { signal }), limitsOf, 10));
 }

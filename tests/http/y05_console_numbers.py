@@ -382,6 +382,10 @@ def test_limits_that_are_set_are_told(server, page):
     show(page, server, "t", "slow", "audit")
     page.wait("document.getElementById('limits')")
     assert page.text("#limits").startswith("2501 tokens come in a second, 12350 can be saved up, set for this tenant.")
+    shown = float(page.text("#available"))
+    left = client.call("GET", "/tenants/slow/limits").json["available"]  # a little later: the page's own requests cost some, and some came back
+    assert 12000 < shown <= 12350 and 12000 < left <= 12345
+    assert abs(page.run("Number(document.querySelector('#available .fill').getAttribute('width')) / Number(document.querySelector('#available .track').getAttribute('width'))") - shown / 12345) < 1e-3
 
 
 def test_the_model_says_what_it_rests_on_and_how_its_scales_came_about(server, page):
