@@ -52,10 +52,10 @@ function trailTable(page, all) {
   const rows = all.map((line, i) => ({ line, older: all.slice(i + 1).find((one) => one.type === 'configured') }));
   return table({ id: 'trail', name: 'audit', caption: 'Changes of configuration, graph and catalogue, promotions and erasures; the newest first', rows, columns: [
     { name: 'event', kind: 'count', value: (r) => r.line.seq },
+    { name: 'what', value: (r) => JSON.stringify(r.line), cell: (r) => whatChanged(r.line, r.older) },
     { name: 'at (UTC)', kind: 'time', value: (r) => r.line.at },
     { name: 'by key', value: (r) => r.line.by ?? null, cell: (r) => (r.line.by ? h('code', {}, id(r.line.by)) : '–') },
-    { name: 'kind', value: (r) => r.line.type },
-    { name: 'what', value: (r) => JSON.stringify(r.line), cell: (r) => whatChanged(r.line, r.older) }] });
+    { name: 'kind', value: (r) => r.line.type }] });
 }
 
 function audited(page) {
