@@ -109,6 +109,7 @@ const struct ld_query ld_queries[] = {
     {"GET",   "/tenants/{t}/graph/near", "hops",  0, 8,       2},
     {"GET",   "/tenants/{t}/graph/near", "limit", 1, 1000,    300},
     {"GET",   "/tenants/{t}/challengers", "history", 0, 1,      0},
+    {"GET",   "/tenants/{t}/model",   "history",  0,   1,         0},
     {"GET",   "/tenants/{t}/stats",   "window_s", 1,   31536000,  3600},
     {"GET",   "/tenants/{t}/series",  "from",     0,   INT64_MAX, 0},
     {"GET",   "/tenants/{t}/series",  "to",       0,   INT64_MAX, INT64_MAX},

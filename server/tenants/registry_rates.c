@@ -19,10 +19,9 @@ bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate 
     if (member != NULL) {
         *out = in_force(r, member);
         *is_own = member->has_rate;
-        *fill = ld_rate_fill(out,
-                             member->tenant != NULL ? ld_bucket_state(ld_tenant_bucket(member->tenant))
-                                                    : member->bucket_state,
-                             ld_monotonic_ns());
+        *fill = ld_rate_fill(
+            out, member->tenant != NULL ? ld_bucket_state(ld_tenant_bucket(member->tenant)) : member->bucket_state,
+            ld_monotonic_ns());
     }
     pthread_rwlock_unlock(&r->lock);
     return member != NULL;
