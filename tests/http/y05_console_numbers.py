@@ -405,6 +405,22 @@ def test_the_model_says_what_it_rests_on_and_how_its_scales_came_about(server, p
     assert len(history) > 2 and page.cells("history") == [{"rewards": count(t["rewards"]), **{c: num(t[c]) for c in columns}} for t in history]
 
 
+def test_how_the_model_grew_is_what_its_history_says(server, page):
+    client = Client(server)
+    client.put_tenant("grows", algorithm="ek-ucb")
+    for k in range(100):
+        client.observe(f"u{k % 7}", "abcd"[k % 4], k % 2, tenant="grows")
+    show(page, server, "t", "grows", "model")
+    open_all(page)
+    model = client.call("GET", "/tenants/grows/model", query={"history": 1}).json
+    want = [{"rewards": count(p["events"]), "at (UTC)": stamp(p["at"]), "version": count(p["version"]), "points": count(p["points"]), "may hold": count(p["cap"]),
+             "effective dimension": num(p["effective_dimension"]), "information gain": num(p["information_gain"]), "weight of the first reward": percent(p["first_weight"])} for p in model["history"]]
+    assert len(want) > 2 and page.cells("growth") == want
+    assert (model["spectrum"] is None) == page.run("document.getElementById('spectrum') === null")
+    if model["spectrum"]:
+        assert [r["eigenvalue"] for r in page.cells("spectrum")] == [num(x) for x in model["spectrum"]["eigenvalues"]]
+
+
 def test_a_dictionary_with_a_cap_is_told_of(server, page):
     client = Client(server)
     client.put_tenant("capped", algorithm="ek-ucb")
