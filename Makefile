@@ -159,7 +159,7 @@ wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
     $(call wants,--test,test test-% check-cluster run-cluster layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
-    $(call wants,--package,deb test-package test-deb) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
+    $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
     $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
