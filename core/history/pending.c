@@ -30,7 +30,7 @@
 #define PENDING_ID_MAX 4096u
 #define AHEAD 16u
 #define FIRST_USERS 64u
-#define ENTRY_BYTES (14 * sizeof(uint64_t)) /* of one slot in a snapshot, at the least */
+#define ENTRY_BYTES (16 * sizeof(uint64_t)) /* of one slot in a snapshot, at the least */
 
 /* An empty table owns no memory; the first reserve makes one of at least 64 slots. */
 void kb_pending_init(struct kb_pending *p, struct kb_hash_key key)
@@ -211,6 +211,8 @@ static uint64_t entry_hash(const struct kb_pending_entry *entry)
 
         h = kb_hash_mix(h, (uint64_t)entry->slot[i].arm << 1 | entry->slot[i].has_reward);
         h = kb_hash_mix_doubles(h, value, 2);
+        if (!kb_pending_is_level(&entry->slot[i]))
+            h = kb_hash_mix_doubles(kb_hash_mix(h, entry->slot[i].taught), &entry->slot[i].model, 1);
     }
     return kb_hash_finish(kb_hash_mix_doubles(h, entry->x, entry->n_x));
 }
@@ -446,11 +448,12 @@ static void save_entry(const struct kb_pending_entry *entry, size_t dim, struct 
     kb_put_double(w, entry->importance);
     for (size_t k = 0; k < entry->n_slots; k++) {
         const struct kb_pending_slot *slot = &entry->slot[k];
-        uint64_t words[4] = {slot->arm, slot->has_reward};
+        uint64_t words[6] = {slot->arm, slot->has_reward, slot->taught};
 
-        memcpy(&words[2], &slot->reward, sizeof words[2]);
-        memcpy(&words[3], &slot->halvings, sizeof words[3]);
-        kb_put_words(w, words, 4);
+        memcpy(&words[3], &slot->reward, sizeof words[3]);
+        memcpy(&words[4], &slot->model, sizeof words[4]);
+        memcpy(&words[5], &slot->halvings, sizeof words[5]);
+        kb_put_words(w, words, 6);
     }
     kb_put_doubles(w, entry->x, entry->n_slots * dim);
     save_values(entry, w);
@@ -525,7 +528,9 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, size_t n_users, 
     for (size_t k = 0; k < n_slots; k++) {
         entry->slot[k].arm = (uint32_t)kb_get_u64(r);
         entry->slot[k].has_reward = kb_get_u64(r) != 0;
+        entry->slot[k].taught = (uint8_t)kb_get_count(r, KB_TAUGHT_N - 1);
         entry->slot[k].reward = kb_get_double(r);
+        entry->slot[k].model = kb_get_double(r);
         entry->slot[k].halvings = kb_get_double(r);
     }
     kb_get_doubles(r, entry->x, n_slots * dim);

@@ -20,12 +20,17 @@
 #include "base/keyed.h"
 #include "base/moves.h"
 
+/* What the model has of a slot. VOID: it was made to forget it, and will not be told again. */
+enum kb_taught { KB_UNTAUGHT, KB_TAUGHT, KB_VOID, KB_TAUGHT_N };
+
 struct kb_pending_slot {
     /* interned */
     uint32_t arm;
     bool has_reward;
-    double reward;   /* the value in force: last told, or the sum */
-    double halvings; /* that had passed when its first reward was learned (decay.h) */
+    uint8_t taught; /* enum kb_taught */
+    double reward;  /* the value in force: last told, or the sum */
+    double model;   /* TAUGHT: the value that the model has, which is another one where it did not learn a correction */
+    double halvings; /* that had passed when the model was first taught (decay.h) */
     const double *x; /* context, then the arm's features; inside the entry's block */
 };
 
@@ -145,6 +150,12 @@ int kb_pending_compare_shown(const void *a, const void *b);
  * they are removed. */
 size_t kb_pending_expired(const struct kb_pending *p, int64_t now_ms, const char **ids, size_t max);
 int64_t kb_pending_next_expiry(const struct kb_pending *p);
+
+/* Whether the model has the reward in force, or there is none: as it is but for rewards that were not learned. */
+static inline bool kb_pending_is_level(const struct kb_pending_slot *slot)
+{
+    return slot->has_reward ? slot->taught == KB_TAUGHT && slot->model == slot->reward : slot->taught == KB_UNTAUGHT;
+}
 
 /* After every change of an entry that is in the table. */
 void kb_pending_changed(struct kb_pending *p, struct kb_pending_entry *entry);

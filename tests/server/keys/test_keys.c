@@ -26,7 +26,7 @@ static struct ld_keys *keys;
 static void open_all(void)
 {
     ck_assert_msg(ld_registry_open(&file, path, &why) == LD_STORE_OK, "%s", why.text);
-    ck_assert_msg(ld_keys_open(&keys, file, &why) == 0, "%s", why.text);
+    ck_assert_msg(ld_keys_open(&keys, file, NULL, false, &why) == 0, "%s", why.text);
 }
 
 static void close_all(void)
