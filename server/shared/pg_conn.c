@@ -69,12 +69,14 @@ static const char *const sql_of[PG_N] = {
                   " FROM laplaced.common",
     [PG_COMMON_LOCK] = "SELECT revision FROM laplaced.common WHERE id = 1 FOR UPDATE",
     [PG_REVISE] = "UPDATE laplaced.common SET revision = revision + 1 WHERE id = 1",
-    [PG_KEYS] = "SELECT c.revision, k.id, k.tenant, k.name, k.roles, k.hash, k.label, k.created_at, k.expires_at, k.tenants"
-                " FROM laplaced.common AS c LEFT JOIN (SELECT key.*, t.name FROM laplaced.key LEFT JOIN laplaced.tenant"
-                " AS t ON t.id = key.tenant WHERE key.tenant IS NULL OR t.deleted_at IS NULL) AS k ON true",
-    [PG_KEY_ADD] = "INSERT INTO laplaced.key (id, tenant, roles, hash, label, created_at, expires_at, tenants) SELECT $1::text,"
-                   " (SELECT id " THERE "), $3::bigint, $4::bytea, $5::text, $6::bigint, $7::bigint, $8::text"
-                   " WHERE $2::text IS NULL OR EXISTS (SELECT 1 " THERE ")",
+    [PG_KEYS] =
+        "SELECT c.revision, k.id, k.tenant, k.name, k.roles, k.hash, k.label, k.created_at, k.expires_at, k.tenants"
+        " FROM laplaced.common AS c LEFT JOIN (SELECT key.*, t.name FROM laplaced.key LEFT JOIN laplaced.tenant"
+        " AS t ON t.id = key.tenant WHERE key.tenant IS NULL OR t.deleted_at IS NULL) AS k ON true",
+    [PG_KEY_ADD] =
+        "INSERT INTO laplaced.key (id, tenant, roles, hash, label, created_at, expires_at, tenants) SELECT $1::text,"
+        " (SELECT id " THERE "), $3::bigint, $4::bytea, $5::text, $6::bigint, $7::bigint, $8::text"
+        " WHERE $2::text IS NULL OR EXISTS (SELECT 1 " THERE ")",
     [PG_KEY_REMOVE] = "DELETE FROM laplaced.key WHERE id = $1::text",
     [PG_RATES] = "SELECT t.name, r.rate, r.burst FROM laplaced.rate AS r JOIN laplaced.tenant AS t ON t.id = r.tenant"
                  " WHERE t.deleted_at IS NULL",
