@@ -57,7 +57,7 @@ struct kb_staged {
     struct kb_ids fresh_users, fresh_arms; /* new ids in the order in which apply will intern them */
     struct kb_pending_entry **entry;       /* decided events: entries to insert, in order */
     size_t n_entries, cap_entries, next_entry;
-    uint32_t *shown; /* users who are shown a decision by what is staged: numbers to come */
+    uint32_t *shown; /* users whose open decisions change by what is staged: numbers to come */
     size_t n_shown, cap_shown;
     struct kb_staged_point *point;
     size_t n_points, cap_points;
@@ -132,6 +132,9 @@ struct kb_engine {
     struct kb_scratch scratch; /* the writer's */
     uint64_t n_decided, n_rewarded, n_observed, n_expired, n_late;
     struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm */
+    uint64_t n_unlearned;                     /* rewards that are counted and that the model does not have */
+    uint64_t n_compared;                      /* decisions of an apprentice, and the sum of their matches */
+    double match_sum;
     double reward_sum;
     double square_sum;      /* of the rewards in force: what a reset starts its evidence with when nothing else knows */
     size_t reset_rows;      /* history rows at the last reset */
@@ -252,6 +255,8 @@ enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_po
 enum kb_err kb_engine_check_step(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev);
 double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev); /* halvings that have passed by then */
+/* What is counted of a reward, learned or not: n_new of them. */
+void kb_engine_book(struct kb_engine *e, uint32_t arm, double n_new, double d_sum, double d_square);
 /* Of an observation that was learned when `halvings` had passed: now, or before when it is corrected. */
 void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, double d_count, double d_sum,
                      double d_square, double halvings);
