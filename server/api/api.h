@@ -74,6 +74,7 @@ bool fill_arms_put(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_arms_patch(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_patch(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_stop(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
+bool fill_forget(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_compact(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_erase(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
 bool fill_evaluation(struct ld_call *c, struct ld_op *op, struct ld_problem *p);

@@ -60,6 +60,7 @@ const struct ld_route ld_routes[] = {
     {"DELETE", "/tenants/{t}/users/{u}",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK_ALONE(ld_erasure, fill_erase, "erasure of a user")},
     {"POST",   "/tenants/{t}/posterior",   LD_BODY_JSON,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_posterior)},
     {"GET",    "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_MODEL,   HANDLED(api_model)},
+    {"DELETE", "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, QUEUED(LD_OP_EVENT, fill_forget)},
     {"GET",    "/tenants/{t}/stats",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_stats)},
     {"GET",    "/tenants/{t}/events",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_events)},
     {"GET",    "/tenants/{t}/series",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_series)},
