@@ -294,7 +294,7 @@ def test_a_model_that_found_its_scales_finds_them_again(api, name):
     forget(api, name)
     odds = {r["propensity"] for r in api.select("u", candidates=ARMS, explain=True, dry_run=True, tenant=name)["ranking"]}
     assert list(odds) == [pytest.approx(1 / 3)]  # alike, until it has found them
-    for i in range(8):
+    for i in range(10):
         api.observe("u", ARMS[i % 3], 100 + i % 4, tenant=name)
     assert len([e for e in api.events(name, after=found[-1]["seq"]) if e["type"] == "tuned"]) == 1
     api.verify(name)
