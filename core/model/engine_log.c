@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "model/engine_steps.h"
 
-/* The user is shown a decision by what is staged. */
+/* The user gets a decision, or is shown one, by what is staged. */
 static enum kb_err stage_shown(struct kb_engine *e, uint32_t user)
 {
     struct kb_staged *s = &e->staged;
@@ -159,8 +159,7 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
         KB_TRY(kb_engine_stage_arm(e, ev->as.decided.slots[i].arm, &entry->slot[i].arm));
         join_vectors(e, ev->as.decided.context, ev->as.decided.slots[i].features, entry->x + i * dim);
     }
-    if (!entry->is_deferred)
-        KB_TRY(stage_shown(e, entry->user));
+    KB_TRY(stage_shown(e, entry->user));
     s->entry[s->n_entries++] = entry;
     return KB_OK;
 out:
@@ -309,7 +308,7 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
     const double now = reward_after(e, slot, y);
     const struct change c = change_of(e, slot, slot->has_reward, slot->has_reward ? slot->reward : 0, y, now);
 
-    kb_engine_book(e, slot->arm, c.d_count, c.d_sum);
+    kb_engine_book(e, slot->arm, c.d_count, c.d_sum, c.d_square);
     kb_engine_count_reward(e, entry, slot, c.d_count, c.d_sum, c.d_square);
     if (is_learned(e, slot))
         teach_rewarded(e, ev, entry, slot, now);
@@ -380,7 +379,7 @@ static void apply_observed(struct kb_engine *e, const struct kb_event *ev)
 
     assert((pt != NULL) == e->spec.learns);
     kb_engine_intern_user(e, ev->as.observed.user);
-    kb_engine_book(e, kb_engine_intern_arm(e, ev->as.observed.arm.arm), 1, y);
+    kb_engine_book(e, kb_engine_intern_arm(e, ev->as.observed.arm.arm), 1, y, y * y);
     e->n_observed++;
     if (pt == NULL) {
         e->n_unlearned++;
@@ -449,7 +448,7 @@ static void apply_expired(struct kb_engine *e, const struct kb_event *ev)
 
         if (!takes_default(ev, entry, i))
             continue;
-        kb_engine_book(e, entry->slot[i].arm, 1, y);
+        kb_engine_book(e, entry->slot[i].arm, 1, y, y * y);
         kb_engine_count_reward(e, entry, &entry->slot[i], 1, y, y * y);
         e->n_unlearned += !e->spec.learns;
         if (!e->spec.learns)

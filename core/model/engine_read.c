@@ -65,6 +65,22 @@ enum kb_err kb_engine_shown(const struct kb_engine *e, const char *user, const c
     return KB_OK;
 }
 
+enum kb_err kb_engine_waiting(const struct kb_engine *e, const char *user, const char **id)
+{
+    const uint32_t ix = kb_ids_find(&e->users, user);
+
+    *id = NULL;
+    if (is_to_be_shown(e, ix))
+        return KB_EBUSY;
+    const struct kb_pending_entry *entry = ix != KB_ID_NONE ? kb_pending_waiting(&e->pending, ix) : NULL;
+    if (entry != NULL && entry->is_reserved)
+        return KB_EBUSY;
+    const struct kb_pending_entry *shown = entry != NULL ? kb_pending_newest(&e->pending, ix) : NULL;
+    if (entry != NULL && (shown == NULL || shown->expires_at_ms < entry->expires_at_ms))
+        *id = entry->id;
+    return KB_OK;
+}
+
 int64_t kb_engine_next_expiry(const struct kb_engine *e)
 {
     return kb_pending_next_expiry(&e->pending);
@@ -157,7 +173,8 @@ struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i)
                                 .is_active = arm->is_active,
                                 .decided = arm->decided,
                                 .rewarded = arm->rewarded,
-                                .reward_sum = arm->reward_sum};
+                                .reward_sum = arm->reward_sum,
+                                .square_sum = arm->square_sum};
 }
 
 const char *kb_engine_arm_value(const struct kb_engine *e, const char *arm)

@@ -130,7 +130,7 @@ struct kb_arm_view {
     const struct kb_eligibility *eligibility; /* NULL: for everybody, always */
     const char *value;                        /* NULL: none */
     uint64_t decided, rewarded;
-    double reward_sum;
+    double reward_sum, square_sum; /* square_sum NaN: not known */
 };
 size_t kb_engine_n_arms(const struct kb_engine *e); /* every arm ever seen */
 struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i);

@@ -69,7 +69,7 @@ static bool are_arms_sound(const struct kb_engine *e)
                 ? e->spec.arm_dim > 0 && features == NULL
                 : arm->is_active || arm->is_stopped || arm->parts.eligibility != NULL || arm->parts.value != NULL)
             return false;
-        if (!kb_is_total_measurable(arm->reward_sum) ||
+        if (!kb_is_total_measurable(arm->reward_sum) || arm->square_sum < 0 ||
             (features != NULL && kb_first_unmeasurable(features, e->spec.arm_dim) < e->spec.arm_dim))
             return false;
     }

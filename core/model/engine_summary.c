@@ -166,6 +166,7 @@ static void apply_arms(struct kb_engine *e, const struct kb_ev_summary *s)
         arm->decided = from->decided;
         arm->rewarded = from->rewarded;
         arm->reward_sum = from->reward_sum;
+        arm->square_sum = from->square_sum;
     }
 }
 

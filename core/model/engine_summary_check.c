@@ -25,6 +25,8 @@ enum kb_err kb_summary_check_arm(const struct kb_engine *e, const struct kb_ev_k
                             (unsigned long long)KB_MOST_NUMBER);
     if (!kb_is_total_measurable(arm->reward_sum))
         return kb_fail_item(KB_ERANGE, msg, "/arms", i, "/reward_sum", "expected at most %g in size", KB_MOST_TOTAL);
+    if (arm->square_sum < 0 || arm->square_sum > KB_MOST_SQUARES)
+        return kb_fail_item(KB_ERANGE, msg, "/arms", i, "/square_sum", "expected 0 to %g", KB_MOST_SQUARES);
     return KB_OK;
 }
 

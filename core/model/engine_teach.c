@@ -99,12 +99,19 @@ double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev)
 
 /* ---- teaching ---------------------------------------------------------------------------------------- */
 
-void kb_engine_book(struct kb_engine *e, uint32_t arm, double n_new, double d_sum)
+/* Beyond what a double holds, the spread is not known any longer; corrections may leave less than 0 by rounding. */
+void kb_engine_book(struct kb_engine *e, uint32_t arm_id, double n_new, double d_sum, double d_square)
 {
+    struct kb_arm *arm = &e->arms.arm[arm_id];
+
     e->reward_sum += d_sum;
-    e->arms.arm[arm].reward_sum += d_sum;
-    if (n_new > 0)
-        e->arms.arm[arm].rewarded++;
+    arm->rewarded += n_new > 0;
+    arm->reward_sum += d_sum;
+    arm->square_sum += d_square;
+    if (!isfinite(arm->square_sum))
+        arm->square_sum = (double)NAN;
+    if (arm->square_sum < 0)
+        arm->square_sum = 0;
 }
 
 void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, double d_count, double d_sum,

@@ -195,16 +195,18 @@ static bool put_arms(struct kb_summarizer *s)
     for (size_t i = 0; i < n; i++) {
         const struct kb_arm *arm = &s->e->arms.arm[s->next + i];
 
-        s->arm[i] = (struct kb_ev_known_arm){.id = kb_ids_str(&s->e->arm_ids, (uint32_t)(s->next + i)),
-                                             .features = arm->parts.features,
-                                             .eligibility = arm->parts.eligibility,
-                                             .value = arm->parts.value,
-                                             .is_in_catalogue = arm->is_in_catalogue,
-                                             .is_active = arm->is_active,
-                                             .is_stopped = arm->is_stopped,
-                                             .decided = arm->decided,
-                                             .rewarded = arm->rewarded,
-                                             .reward_sum = arm->reward_sum};
+        s->arm[i] =
+            (struct kb_ev_known_arm){.id = kb_ids_str(&s->e->arm_ids, (uint32_t)(s->next + i)),
+                                     .features = arm->parts.features,
+                                     .eligibility = arm->parts.eligibility,
+                                     .value = arm->parts.value,
+                                     .is_in_catalogue = arm->is_in_catalogue,
+                                     .is_active = arm->is_active,
+                                     .is_stopped = arm->is_stopped,
+                                     .decided = arm->decided,
+                                     .rewarded = arm->rewarded,
+                                     .reward_sum = arm->reward_sum,
+                                     .square_sum = isnan(arm->square_sum) ? arm->square_sum : bounded(arm->square_sum)};
     }
     s->out.arms = s->arm;
     s->out.n_arms = n;

@@ -125,7 +125,7 @@ struct kb_ev_known_arm {
     const struct kb_eligibility *eligibility; /* NULL: none */
     const char *value;                        /* NULL: none */
     uint64_t decided, rewarded;
-    double reward_sum;
+    double reward_sum, square_sum; /* square_sum NaN: not known */
 };
 
 /* Arms that stick to users, by columns: the numbers of both, the route that had drawn the arm, the propensity of that

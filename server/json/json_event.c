@@ -557,6 +557,7 @@ static const struct ld_row known_arm_rows[] = {
     COUNT("decided", KNOWN(decided)),
     COUNT("rewarded", KNOWN(rewarded)),
     REAL("reward_sum", 0, KNOWN(reward_sum)),
+    REAL("square_sum", OPTIONAL, KNOWN(square_sum)),
 };
 static const struct ld_list known_arms = {LD_ROWS(known_arm_rows), sizeof(struct kb_ev_known_arm), LD_LIST_OBJECTS,
                                           NULL};

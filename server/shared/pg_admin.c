@@ -35,22 +35,50 @@ static bool ask(PGconn *pg, const char *sql, char *out, size_t n, struct ld_mess
     return is_done;
 }
 
-int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
+/* In order; the tables have as many versions as there are files. A new one is a new file in schema/ and a row here. */
+static const char *const migrations[] = {ld_embed_shared_0001_sql, ld_embed_shared_0003_sql};
+
+int ld_pg_schema_version(void)
+{
+    return (int)(sizeof migrations / sizeof *migrations);
+}
+
+/* The file and its number, in one transaction: who comes meanwhile waits, and finds it done. */
+static bool migrate(PGconn *pg, int version, struct ld_message *why)
+{
+    char number[96];
+
+    (void)snprintf(number, sizeof number,
+                   "INSERT INTO laplaced.version (number) VALUES (%d) ON CONFLICT (number) DO NOTHING", version);
+    return ask(pg, "BEGIN", NULL, 0, why) && ask(pg, migrations[version - 1], NULL, 0, why) &&
+           ask(pg, number, NULL, 0, why) && ask(pg, "COMMIT", NULL, 0, why);
+}
+
+/* The version that the tables have, 0: there are none. -1 with why. */
+static int find_version(PGconn *pg, struct ld_message *why)
 {
     char found[32] = "";
-    PGconn *pg = reach(url, why);
-    bool is_done = pg != NULL && ask(pg, "SELECT to_regclass('laplaced.version')", found, sizeof found, why);
 
-    *is_new = is_done && found[0] == '\0';
-    if (*is_new)
-        is_done = ask(pg, "BEGIN", NULL, 0, why) && ask(pg, ld_embed_shared_0001_sql, NULL, 0, why) &&
-                  ask(pg, "COMMIT", NULL, 0, why);
-    else if (is_done)
-        is_done = ask(pg, "SELECT max(number) FROM laplaced.version", found, sizeof found, why);
+    if (!ask(pg, "SELECT to_regclass('laplaced.version')", found, sizeof found, why))
+        return -1;
+    if (found[0] == '\0')
+        return 0;
+    return ask(pg, "SELECT max(number) FROM laplaced.version", found, sizeof found, why) ? atoi(found) : -1;
+}
+
+int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
+{
+    const int known = ld_pg_schema_version();
+    PGconn *pg = reach(url, why);
+    int version = pg != NULL ? find_version(pg, why) : -1;
+
+    *is_new = version == 0;
+    if (version > known)
+        version = ld_fail(why, "the tables of the shared log have version %d, this program knows %d", version, known);
+    while (version >= 0 && version < known)
+        version = migrate(pg, version + 1, why) ? version + 1 : -1;
     PQfinish(pg);
-    if (!*is_new && is_done && strcmp(found, "1") != 0)
-        return ld_fail(why, "the tables of the shared log have version %s, this program knows 1", found);
-    return is_done ? 0 : -1;
+    return version == known ? 0 : -1;
 }
 
 /* --- status ----------------------------------------------------------------------------------------------- */

@@ -35,6 +35,19 @@ struct ld_score {
     struct ld_guard guard;
 };
 
+/* How the scores went: task/challenger_history.h. */
+#define LD_SCORE_POINTS 128u
+struct ld_score_point {
+    uint64_t seq; /* of the event behind which it was taken */
+    int64_t at_ms;
+    struct kb_snips sums;
+};
+struct ld_score_history {
+    uint64_t since, policy, step; /* of the comparison; step 0: none has begun */
+    size_t n;
+    struct ld_score_point point[LD_SCORE_POINTS];
+};
+
 struct ld_challenger_view {
     struct ld_challenger_settings settings;
     uint64_t seq;              /* last event that it has read */
@@ -43,6 +56,7 @@ struct ld_challenger_view {
     uint64_t digest;
     char why[256]; /* it follows no longer: why. "": it does */
     struct ld_score scores;
+    const struct ld_score_history *history; /* NULL: not asked for */
 };
 
 #endif

@@ -34,8 +34,24 @@ def test_a_database_without_tables_is_named_and_init_makes_them_once(pg):
     assert "were there already" in cluster("init", LAPLACED_LOG=pg.url)
     assert json.loads(cluster("init", "--json", "--log", pg.url)) == {"is_new": False}
     tables = pg.primary.sql("SELECT string_agg(tablename, ' ' ORDER BY tablename) FROM pg_tables WHERE schemaname = 'laplaced'")
-    assert tables == "batch node tenant version"
+    assert tables == "batch common key node rate tenant version"
     assert pg.primary.sql("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'laplaced'") == kit.ROLE
+
+
+def test_tables_of_an_older_version_are_brought_to_the_newest_with_what_is_in_them(pg):
+    primary, schema = pg.primary, SCHEMA.parent
+    newest = len(list(schema.glob("shared_*.sql")))
+    primary.sql("CREATE DATABASE older OWNER laplaced", "postgres")
+    url = pg.url.replace(f"/{kit.DATABASE}", "/older")
+    primary.sql(SCHEMA.read_text(), "older", kit.ROLE)
+    primary.sql("INSERT INTO laplaced.tenant (name, last, created_at) VALUES ('shop', 7, 1)", "older", kit.ROLE)
+    assert "laplacectl cluster init" in cluster("status", "--log", url, expect=1)
+    for _ in range(2):
+        assert "were there already" in cluster("init", "--log", url)
+        assert primary.sql("SELECT string_agg(number::text, ' ' ORDER BY number) FROM laplaced.version", "older") == " ".join(map(str, range(1, newest + 1)))
+    assert json.loads(cluster("status", "--log", url, "--json"))["tenants"][0]["name"] == "shop"
+    columns = "SELECT string_agg(table_name || '.' || column_name || ' ' || data_type, ',' ORDER BY table_name, column_name) FROM information_schema.columns WHERE table_schema = 'laplaced'"
+    assert primary.sql(columns, "older") == primary.sql(columns)
 
 
 def test_status_shows_standbys_servers_and_tenants(pg):
@@ -85,12 +101,13 @@ def test_a_role_that_may_not_see_standbys_is_told_so(pg):
 
 
 def test_tables_of_a_newer_version_are_refused(pg):
-    pg.primary.sql("INSERT INTO laplaced.version VALUES (2)")
+    newer = len(list(SCHEMA.parent.glob("shared_*.sql"))) + 1
+    pg.primary.sql(f"INSERT INTO laplaced.version VALUES ({newer})")
     try:
-        assert "version 2" in cluster("init", "--log", pg.url, expect=1)
-        assert "version 2" in status(pg, expect=1)["why"]
+        assert f"version {newer}" in cluster("init", "--log", pg.url, expect=1)
+        assert f"version {newer}" in status(pg, expect=1)["why"]
     finally:
-        pg.primary.sql("DELETE FROM laplaced.version WHERE number = 2")
+        pg.primary.sql(f"DELETE FROM laplaced.version WHERE number = {newer}")
 
 
 def test_init_that_fails_half_way_leaves_nothing(pg):
@@ -104,7 +121,9 @@ def test_init_that_fails_half_way_leaves_nothing(pg):
 def test_the_files_text_is_what_init_runs(pg):
     """A database that an operator made by psql is as good."""
     pg.primary.sql(f"CREATE DATABASE by_hand OWNER {kit.ROLE}", "postgres")
-    pg.primary.sql(SCHEMA.read_text(), "by_hand", user=kit.ROLE)
+    for number, path in enumerate(sorted(SCHEMA.parent.glob("shared_*.sql")), 1):
+        pg.primary.sql(path.read_text(), "by_hand", user=kit.ROLE)
+        pg.primary.sql(f"INSERT INTO laplaced.version (number) VALUES ({number}) ON CONFLICT DO NOTHING", "by_hand", user=kit.ROLE)
     assert "were there already" in cluster("init", "--log", pg.url.rsplit("/", 1)[0] + "/by_hand")
 
 

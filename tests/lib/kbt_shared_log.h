@@ -31,9 +31,12 @@ struct kbt_shared_tenant {
     struct kbt_shared_batch *batch;
     size_t n, cap;
     struct kbt_shared_batch pending; /* its outcome is unknown; body NULL: there is none */
+    bool has_rate;
+    struct ld_rate rate;
 };
 
 #define KBT_SHARED_TENANTS 4
+#define KBT_SHARED_KEYS 16
 
 struct kbt_shared_log {
     struct ld_shared_log base;
@@ -41,6 +44,10 @@ struct kbt_shared_log {
     uint64_t key, n_draws;
     struct kbt_shared_tenant tenant[KBT_SHARED_TENANTS];
     size_t n_tenants;
+    struct ld_key keys[KBT_SHARED_KEYS];
+    size_t n_keys;
+    uint64_t revision;         /* moves from 1 on */
+    bool is_key_unknown;       /* the next change of a key is made, and its outcome is unknown */
     void (*meddle)(void *arg); /* before a turn is given to who asks for it: others may write; NULL: nobody does */
     void *arg;
     size_t n_takes, meddle_at; /* not before so many takes */
