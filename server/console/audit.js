@@ -7,7 +7,7 @@ import { count, num, time } from './format.js';
 import { change, notHere } from './change.js';
 import { told } from './told.js';
 
-const TYPES = 'configured,graph,arms,redacted';
+const TYPES = 'configured,graph,arms,forgotten,redacted';
 const PAGE = 25;
 
 /* --- lines of the log ---------------------------------------------------------------------------------------------- */
@@ -41,6 +41,7 @@ function whatChanged(line, older) {
     const parts = [[line.put.map((a) => a.id), 'put '], [line.remove, 'removed '], [line.stop ?? [], 'stopped '], [line.start ?? [], 'started ']].filter(([list]) => list.length);
     return [line.replace ? 'the catalogue, anew: ' : 'the catalogue: ', parts.map(([list, word], i) => [i ? '; ' : '', word, names(list)])];
   }
+  if (line.type === 'forgotten') return ['the model forgot all that it had learned, and learning began anew'];
   return ['a user was erased: a line stood here'];
 }
 
