@@ -35,6 +35,20 @@ static bool ask(PGconn *pg, const char *sql, char *out, size_t n, struct ld_mess
     return is_done;
 }
 
+/* By version, from 1 on. */
+static const char *const migrations[LD_PG_VERSION] = {ld_embed_shared_0001_sql, ld_embed_shared_0002_sql};
+
+/* Those behind a version, each in a transaction of its own; whoever comes second finds it done. */
+static bool migrate(PGconn *pg, int from, struct ld_message *why)
+{
+    bool is_done = true;
+
+    for (int i = from; i < LD_PG_VERSION && is_done; i++)
+        is_done =
+            ask(pg, "BEGIN", NULL, 0, why) && ask(pg, migrations[i], NULL, 0, why) && ask(pg, "COMMIT", NULL, 0, why);
+    return is_done;
+}
+
 int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
 {
     char found[32] = "";
@@ -42,14 +56,13 @@ int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
     bool is_done = pg != NULL && ask(pg, "SELECT to_regclass('laplaced.version')", found, sizeof found, why);
 
     *is_new = is_done && found[0] == '\0';
-    if (*is_new)
-        is_done = ask(pg, "BEGIN", NULL, 0, why) && ask(pg, ld_embed_shared_0001_sql, NULL, 0, why) &&
-                  ask(pg, "COMMIT", NULL, 0, why);
-    else if (is_done)
+    if (is_done && !*is_new)
         is_done = ask(pg, "SELECT max(number) FROM laplaced.version", found, sizeof found, why);
+    if (is_done && atoi(found) > LD_PG_VERSION)
+        is_done = ld_fail(why, "the tables of the shared log have version %s, this program knows %d", found,
+                          LD_PG_VERSION) == 0;
+    is_done = is_done && migrate(pg, atoi(found), why);
     PQfinish(pg);
-    if (!*is_new && is_done && strcmp(found, "1") != 0)
-        return ld_fail(why, "the tables of the shared log have version %s, this program knows 1", found);
     return is_done ? 0 : -1;
 }
 

@@ -263,7 +263,7 @@ END_TEST
 /* The log answers, and while its answer is on the way a tenant is made here. */
 static enum ld_shared_rc answer_late(struct ld_shared_log *log,
                                      void (*fn)(void *arg, const char *name, const struct ld_shared_tenant *t),
-                                     void *arg, struct ld_message *why)
+                                     void *arg, uint64_t *generation, struct ld_message *why)
 {
     static const struct ld_shared_ops *own;
 
@@ -273,7 +273,7 @@ static enum ld_shared_rc answer_late(struct ld_shared_log *log,
         own = fresh.base.ops;
         kbt_shared_log_close(&fresh);
     }
-    const enum ld_shared_rc rc = own->tips(log, fn, arg, why);
+    const enum ld_shared_rc rc = own->tips(log, fn, arg, generation, why);
     if (!ld_tenants_has(a.tenants, "new"))
         ck_assert_int_eq(create(&a, "new", "{\"algorithm\":\"ucb\"}"), 201);
     return rc;
