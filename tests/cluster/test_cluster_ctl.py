@@ -9,7 +9,8 @@ import pytest
 import pg as kit
 
 CTL = os.environ.get("LAPLACECTL_BIN") or str(pathlib.Path(__file__).parents[2] / "build/laplacectl")
-SCHEMA = pathlib.Path(__file__).parents[2] / "schema/shared_0001.sql"
+SCHEMAS = sorted((pathlib.Path(__file__).parents[2] / "schema").glob("shared_*.sql"))
+VERSION = len(SCHEMAS)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def test_a_database_without_tables_is_named_and_init_makes_them_once(pg):
     assert "were there already" in cluster("init", LAPLACED_LOG=pg.url)
     assert json.loads(cluster("init", "--json", "--log", pg.url)) == {"is_new": False}
     tables = pg.primary.sql("SELECT string_agg(tablename, ' ' ORDER BY tablename) FROM pg_tables WHERE schemaname = 'laplaced'")
-    assert tables == "batch node tenant version"
+    assert tables == "batch generation node tenant version"
     assert pg.primary.sql("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'laplaced'") == kit.ROLE
 
 
@@ -85,12 +86,25 @@ def test_a_role_that_may_not_see_standbys_is_told_so(pg):
 
 
 def test_tables_of_a_newer_version_are_refused(pg):
-    pg.primary.sql("INSERT INTO laplaced.version VALUES (2)")
+    pg.primary.sql(f"INSERT INTO laplaced.version VALUES ({VERSION + 1})")
     try:
-        assert "version 2" in cluster("init", "--log", pg.url, expect=1)
-        assert "version 2" in status(pg, expect=1)["why"]
+        assert f"version {VERSION + 1}" in cluster("init", "--log", pg.url, expect=1)
+        assert f"version {VERSION + 1}" in status(pg, expect=1)["why"]
     finally:
-        pg.primary.sql("DELETE FROM laplaced.version WHERE number = 2")
+        pg.primary.sql(f"DELETE FROM laplaced.version WHERE number = {VERSION + 1}")
+
+
+def test_tables_of_an_older_version_are_refused_until_init_has_brought_them_up(pg):
+    url = pg.url.rsplit("/", 1)[0] + "/older"
+    pg.primary.sql(f"CREATE DATABASE older OWNER {kit.ROLE}", "postgres")
+    pg.primary.sql(SCHEMAS[0].read_text(), "older", user=kit.ROLE)
+    pg.primary.sql("INSERT INTO laplaced.tenant (name, last, created_at) VALUES ('shop', 4711, 0)", "older", user=kit.ROLE)
+    said = cluster("status", "--log", url, expect=1)
+    assert f"have version 1, this program knows {VERSION}" in said and "laplacectl cluster init" in said
+    for _ in range(2):
+        cluster("init", "--log", url)
+    assert [(t["name"], t["seq"]) for t in json.loads(cluster("status", "--log", url, "--json"))["tenants"]] == [("shop", 4711)]
+    assert pg.primary.sql("SELECT max(number) FROM laplaced.version", "older") == str(VERSION)
 
 
 def test_init_that_fails_half_way_leaves_nothing(pg):
@@ -102,9 +116,10 @@ def test_init_that_fails_half_way_leaves_nothing(pg):
 
 
 def test_the_files_text_is_what_init_runs(pg):
-    """A database that an operator made by psql is as good."""
+    """A database that an operator made by psql, from all of them in order, is as good."""
     pg.primary.sql(f"CREATE DATABASE by_hand OWNER {kit.ROLE}", "postgres")
-    pg.primary.sql(SCHEMA.read_text(), "by_hand", user=kit.ROLE)
+    for schema in SCHEMAS:
+        pg.primary.sql(schema.read_text(), "by_hand", user=kit.ROLE)
     assert "were there already" in cluster("init", "--log", pg.url.rsplit("/", 1)[0] + "/by_hand")
 
 

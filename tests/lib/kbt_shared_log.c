@@ -353,9 +353,8 @@ static enum ld_shared_rc tips(struct ld_shared_log *log,
 
 static enum ld_shared_rc report(struct ld_shared_log *log, uint64_t generation, struct ld_message *why)
 {
-    (void)log;
-    (void)generation;
     (void)why;
+    log_of(log)->reported = generation;
     return LD_SHARED_OK;
 }
 

@@ -44,6 +44,7 @@ struct kbt_shared_log {
     uint64_t key, n_draws;
     struct kbt_shared_tenant tenant[KBT_SHARED_TENANTS];
     uint64_t generation; /* of the last rewriting */
+    uint64_t reported;   /* what a server said last */
     const char *laggard; /* a server that never reports one; NULL: there is none */
     size_t n_tenants;
     void (*meddle)(void *arg); /* before a turn is given to who asks for it: others may write; NULL: nobody does */
