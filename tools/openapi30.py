@@ -41,7 +41,8 @@ def typed(node, out):
     types = node.get("type", [])
     types = [types] if isinstance(types, str) else list(types)
     if "const" in node:
-        out["enum"] = [node["const"]]
+        if not isinstance(node["const"], bool):  # generators make of an enumeration of booleans what their languages do not compile
+            out["enum"] = [node["const"]]
         types = types or [type_of(node["const"])]
     if not types and all(isinstance(v, str) for v in node.get("enum", [0])):
         types = ["string"]
@@ -129,7 +130,9 @@ class Converter:
         assert not unknown, f"tools/openapi30.py does not know {unknown}"
         out = {k: v for k, v in node.items() if k in KEPT and (k, v) != ("default", None)}  # a parser of generators takes null for no array
         typed(node, out)
-        if "$ref" in node:
+        if "$ref" in node and self.target(node["$ref"]).get("type") == "string":  # generators would make a class of it that extends a text
+            out = {**self.schema(self.target(node["$ref"])), **out}
+        elif "$ref" in node:
             out["allOf"] = [{"$ref": node["$ref"]}]
         self.alternatives(node, out)
         if "items" in node or "prefixItems" in node or node.get("type") == "array":

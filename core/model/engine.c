@@ -212,7 +212,7 @@ static enum kb_err check_order(const struct kb_engine *e, const struct kb_event 
         return KB_EBUSY;
     if (e->staged.is_closed || (e->staged.is_heavy && !kb_event_is_dictionary(ev)))
         return KB_EBUSY;
-    return is_learning(ev) ? kb_engine_check_step(e, ev, msg) : KB_OK;
+    return is_learning(ev) && e->spec.learns ? kb_engine_check_step(e, ev, msg) : KB_OK;
 }
 
 enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)

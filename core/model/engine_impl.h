@@ -57,7 +57,7 @@ struct kb_staged {
     struct kb_ids fresh_users, fresh_arms; /* new ids in the order in which apply will intern them */
     struct kb_pending_entry **entry;       /* decided events: entries to insert, in order */
     size_t n_entries, cap_entries, next_entry;
-    uint32_t *shown; /* users who are shown a decision by what is staged: numbers to come */
+    uint32_t *shown; /* users whose open decisions change by what is staged: numbers to come */
     size_t n_shown, cap_shown;
     struct kb_staged_point *point;
     size_t n_points, cap_points;
@@ -132,6 +132,9 @@ struct kb_engine {
     struct kb_scratch scratch; /* the writer's */
     uint64_t n_decided, n_rewarded, n_observed, n_expired, n_late;
     struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm */
+    uint64_t n_unlearned;                     /* rewards that are counted and that the model does not have */
+    uint64_t n_compared;                      /* decisions of an apprentice, and the sum of their matches */
+    double match_sum;
     double reward_sum;
     double square_sum;      /* of the rewards in force: what a reset starts its evidence with when nothing else knows */
     size_t reset_rows;      /* history rows at the last reset */
@@ -244,6 +247,10 @@ void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t);
 /* Whether the model finds its scales out, and has not yet. */
 bool kb_engine_is_untuned(const struct kb_engine *e);
 bool kb_engine_is_tuned(const struct kb_engine *e); /* a refit has been, and others will be */
+/* What beta is multiplied by among n candidates: more than 1 where rand_ucb decides by scales that were found, arms are
+ * all that is told apart, and few rewards have come (kb_policy_doubt). The variance of a few arms rests on as many
+ * means, so it is known badly at first, and an arm that began unluckily might be lost for long. */
+double kb_engine_doubt(const struct kb_engine *e, size_t n);
 
 /* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything
  * but corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). One that
@@ -252,6 +259,8 @@ enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_po
 enum kb_err kb_engine_check_step(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev);
 double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev); /* halvings that have passed by then */
+/* What is counted of a reward, learned or not: n_new of them. */
+void kb_engine_book(struct kb_engine *e, uint32_t arm, double n_new, double d_sum, double d_square);
 /* Of an observation that was learned when `halvings` had passed: now, or before when it is corrected. */
 void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, double d_count, double d_sum,
                      double d_square, double halvings);

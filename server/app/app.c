@@ -44,6 +44,18 @@ static void flush_keys(void *arg)
     (void)ld_keys_flush(arg);
 }
 
+static bool has_tenant(void *tenants, const char *name, uint64_t id)
+{
+    return ld_tenants_has_shared(tenants, name, id);
+}
+
+/* In the thread that asks the shared log. */
+static void follow_keys(void *arg, uint64_t revision)
+{
+    struct ld_app *app = arg;
+    (void)ld_keys_follow(app->server.keys, revision, has_tenant, app->server.tenants);
+}
+
 /* A removed tenant's keys and streams go before its name can be used again. */
 static void forget_keys(void *arg, const char *name)
 {
@@ -322,6 +334,7 @@ static int start_http(struct ld_app *app, struct ld_message *why)
     const struct ld_http_options o = {.tls = app->tls,
                                       .host = e.host,
                                       .port = e.port,
+                                      .listen_fd = app->options.listen_fd,
                                       .threads = (unsigned)app->options.threads,
                                       .limits = ld_app_http_limits(app),
                                       .max_head = (size_t)app->options.max_header,
@@ -361,15 +374,22 @@ static int start_recovery(struct ld_app *app, struct ld_message *why)
 }
 
 /* Keys made by the API, and the one rule that keeps a server without keys from being open to a network; there is no
- * flag to lift it. options.c has refused already where there cannot be any. */
+ * flag to lift it. options.c has refused already where there cannot be any. With a shared log somebody may have made
+ * keys at another server: a folder that has read nothing of it yet is not open until it has, and not to a network. */
 static int start_keys(struct ld_app *app, struct ld_message *why)
 {
     struct ld_endpoint e;
-    if (ld_keys_open(&app->server.keys, ld_tenants_registry(app->server.tenants), why) != 0)
+    struct ld_tenants_counts counts;
+    ld_tenants_count(app->server.tenants, &counts);
+    if (ld_keys_open(&app->server.keys, ld_tenants_registry(app->server.tenants), app->shared,
+                     counts.n[LD_TENANT_CLOSED] == 0, why) != 0)
         return -1;
     ld_tenants_on_removal(app->server.tenants, forget_keys, app);
+    if (app->shared != NULL)
+        ld_tenants_on_common(app->server.tenants, follow_keys, app);
     ld_endpoint_parse(app->options.listen, &e);
-    if (ld_access_wants_keys(&app->server))
+    if (ld_auth_has_had_file(app->server.auth) ||
+        (ld_keys_exist(app->server.keys) && !ld_keys_are_guessed(app->server.keys)))
         return 0;
     if (!ld_endpoint_is_loopback(&e)) {
         ld_options_refuse_keyless(&app->options, why);
@@ -458,6 +478,8 @@ int ld_app_run(const struct ld_options *options, int argc, char *const *argv)
     ld_after_end(&app->server);
     ld_watches_close(&app->server);
     save_tenants(app);
+    if (app->server.tenants != NULL)
+        ld_tenants_unwatch(app->server.tenants);
     ld_keys_close(app->server.keys);
     ld_spool_close(app->server.spool);
     ld_tenants_close(app->server.tenants);

@@ -91,6 +91,7 @@ const size_t ld_n_metrics = sizeof ld_metric_table / sizeof *ld_metric_table;
 const struct ld_metric ld_shared_metric_table[] = {
     {"log_up", NULL, LD_GAUGE, 1, FIELD(shared.is_up), "1 while the shared log answers and may acknowledge."},
     {"log_sync_standbys", NULL, LD_GAUGE, 1, FIELD(shared.n_standbys), "Standbys that commits wait for; 0 as well where nobody asks (--log-sync trusted)."},
+    {"nodes", NULL, LD_GAUGE, 1, FIELD(shared.n_nodes), "Servers of the shared log that it has heard from in the last 15 seconds."},
     {"log_take_seconds", NULL, LD_HISTOGRAM, IN_US, FIELD(shared.take_time), "From the wish for a tenant's turn to having it."},
     {"log_append_seconds", NULL, LD_HISTOGRAM, IN_US, FIELD(shared.append_time), "Commits in the shared log."},
     {"log_outcomes_total", "outcome=\"ok\"", LD_COUNTER, 1, FIELD(shared.outcomes[LD_LOG_OK]), OUTCOMES_HELP},

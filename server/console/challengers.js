@@ -1,14 +1,14 @@
 /* The race of other configurations beside the one in force: may I promote? */
 import { h, id, button } from './dom.js';
-import { get, call, of, mayManage } from './api.js';
-import { table, interval } from './table.js';
+import { get, call, of, mayManage, isShared } from './api.js';
+import { table, interval, figure } from './table.js';
 import { whisker, axis, span, lines, colour, legend } from './plot.js';
 import { num, count, range, known, bytes } from './format.js';
-import { change } from './change.js';
+import { change, notHere } from './change.js';
 
 async function load(page) {
   const [race, tenant] = await Promise.all([get(of(page.tenant, 'challengers'), { signal: page.signal }), get(of(page.tenant), { signal: page.signal })]);
-  return { race, tenant, isOwner: await mayManage(page.tenant, { signal: page.signal }) };
+  return { race, tenant, isOwner: (await mayManage(page.tenant, { signal: page.signal })) && !isShared() };
 }
 
 const GUARDED = { go_on: 'go on', better: 'better', worse: 'worse' };
@@ -39,9 +39,17 @@ function course(seen, names) {
   const xs = seen.map((s) => s.seq);
   if (xs.length < 3) return null;
   const series = names.map((name, i) => ({ colour: colour(i), points: seen.map((s) => { const c = s.scores.find((one) => one.name === name); return { x: s.seq, y: c?.estimate, low: c?.lower, high: c?.upper }; }) }));
-  return h('figure', {}, h('figcaption', {}, 'Difference to the policy in force, since this page was opened (by event of the log)'),
+  const rows = seen.flatMap((s) => s.scores.map((c) => ({ seq: s.seq, ...c })));
+  const at = (i) => seen[i].scores.map((c, k) => [k ? '; ' : '', id(c.name), ` ${num(c.estimate)} ${range(c.lower, c.upper)}`]);
+  return figure('Difference to the policy in force, since this page was opened (by event of the log)', h('div', {},
     legend(names.map((name, i) => ({ name, colour: colour(i), isId: true }))),
-    lines('Difference over events', { series, x0: xs[0], x1: xs.at(-1), zero: true, isTime: false }, null, 160));
+    lines('Difference over events', { series, x0: xs[0], x1: xs.at(-1), zero: true, isTime: false }, { xs, read: (i) => [`event ${count(xs[i])}: `, at(i)] }, 180)),
+  table({ id: 'race-course', name: 'differences', caption: 'Difference of each challenger, by event of the log', rows, columns: [
+    { name: 'event', kind: 'count', value: (r) => r.seq },
+    { name: 'challenger', kind: 'id', value: (r) => r.name },
+    { name: 'decisions', kind: 'count', value: (r) => r.decisions },
+    { name: 'difference', kind: 'num', value: (r) => r.estimate },
+    interval('interval', (r) => r.lower, (r) => r.upper)] }));
 }
 
 function draw(page, { race, tenant, isOwner }, again) {
@@ -59,6 +67,7 @@ function draw(page, { race, tenant, isOwner }, again) {
   const weights = span(list.flatMap((c) => [c.weights.lower, c.weights.upper]), 1);
   return h('div', {},
     h('p', { class: 'lead' }, `Version ${race.version} is in force`, promotion.challenger ? [', promoted from ', id(promotion.challenger), ` (${promotion.reason})`] : '', '.', back ? [' ', button('Roll back', rollBack, { class: 'danger', id: 'rollback' })] : ''),
+    notHere('A race of challengers, a promotion and a rollback'),
     list.length === 0 ? h('p', { class: 'none' }, 'No challengers. Declare some in the configuration (docs/CHALLENGERS.md); they learn beside the traffic and are scored on it.')
       : h('ul', { class: 'sentences', id: 'race' }, list.map((c) => {
         const [kind, words] = judged(c, race.level);
@@ -70,21 +79,25 @@ function draw(page, { race, tenant, isOwner }, again) {
       interval('interval', (c) => c.difference.lower, (c) => c.difference.upper),
       { name: '', kind: 'plot', head: axis(differences), value: () => null, cell: (c) => whisker(differences, c.difference.estimate, c.difference.lower, c.difference.upper, 'c0', 0) },
       { name: 'weights (about 1?)', kind: 'num', value: (c) => c.weights.estimate },
-      interval('interval   ', (c) => c.weights.lower, (c) => c.weights.upper),
+      interval('interval ', (c) => c.weights.lower, (c) => c.weights.upper),
       { name: ' ', kind: 'plot', head: axis(weights), value: () => null, cell: (c) => whisker(weights, c.weights.estimate, c.weights.lower, c.weights.upper, 'c1', 1) },
       { name: 'worth', kind: 'num', value: (c) => c.ess },
+      { name: 'guardrail', kind: 'word', value: (c) => c.guardrail?.verdict ?? null, cell: (c) => (c.guardrail ? GUARDED[c.guardrail.verdict] : '–') }] }),
+    course(seen, list.map((c) => c.name)),
+    list.length === 0 ? null : table({ id: 'values', name: 'values', caption: 'What these numbers rest on, and how far each has read the log', rows: list, columns: [
+      { name: 'challenger', kind: 'id', value: (c) => c.name },
       { name: 'its value', kind: 'num', value: (c) => c.snips.estimate },
-      interval('interval ', (c) => c.snips.lower, (c) => c.snips.upper),
+      interval('interval', (c) => c.snips.lower, (c) => c.snips.upper),
       { name: 'in force', kind: 'num', value: (c) => c.in_force.estimate },
-      interval('interval  ', (c) => c.in_force.lower, (c) => c.in_force.upper),
+      interval('interval ', (c) => c.in_force.lower, (c) => c.in_force.upper),
+      { name: 'guarded difference', kind: 'num', value: (c) => c.guardrail?.difference.estimate ?? null },
+      interval('holds always', (c) => c.guardrail?.difference.lower ?? null, (c) => c.guardrail?.difference.upper ?? null),
       { name: 'decisions', kind: 'count', value: (c) => c.decisions },
       { name: 'behind by', kind: 'count', value: (c) => c.lag },
       { name: 'open', kind: 'count', value: (c) => c.open },
-      { name: 'memory', value: (c) => c.bytes, cell: (c) => bytes(c.bytes) },
-      { name: 'guardrail', value: (c) => c.guardrail?.verdict ?? null, cell: (c) => (c.guardrail ? GUARDED[c.guardrail.verdict] : '–') },
-      { name: 'its difference', kind: 'num', value: (c) => c.guardrail?.difference.estimate ?? null },
-      interval('holds always', (c) => c.guardrail?.difference.lower ?? null, (c) => c.guardrail?.difference.upper ?? null)] }),
-    course(seen, list.map((c) => c.name)));
+      { name: 'no reward', kind: 'count', value: (c) => c.unrewarded },
+      { name: 'learned', kind: 'count', value: (c) => c.learned },
+      { name: 'memory', value: (c) => c.bytes, cell: (c) => bytes(c.bytes) }] }));
 }
 
 export function challengers(page) {

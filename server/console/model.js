@@ -66,20 +66,23 @@ function size({ model, tenant }) {
 /** Drawn once a page: the answer stays when the model moves on. */
 function proof(page, isOwner) {
   const said = h('div', { id: 'verified' });
-  const verify = async (event) => {
-    event.target.disabled = true;
-    said.replaceChildren(h('progress', { 'aria-label': 'The log is folded anew' }));
+  const verify = async ({ target }) => {
+    const ending = new AbortController();
+    target.disabled = true;
+    const stop = button('Cancel', () => ending.abort(), { id: 'stop' });
+    said.replaceChildren(h('div', { class: 'controls' }, h('progress', { 'aria-label': 'The log is folded anew' }), stop));
     try {
-      const got = await call('POST', of(page.tenant, 'verify'), { signal: page.signal });
+      const got = await call('POST', of(page.tenant, 'verify'), { signal: AbortSignal.any([page.signal, ending.signal]) });
       const same = got.equal;
       said.replaceChildren(h('p', { class: same ? 'good' : 'problem' }, same ? 'The model equals a fresh fold of its log.' : 'The model differs from a fresh fold of its log.'),
         h('pre', { tabindex: 0, 'aria-label': 'The answer' }, JSON.stringify(got, null, 1)));
       say('The log is folded.');
     } catch (fault) {
-      if (fault.name === 'AbortError') return;
-      said.replaceChildren(told(fault));
+      if (fault.name !== 'AbortError') said.replaceChildren(told(fault));
+      else if (page.signal.aborted) return;
+      else said.replaceChildren(h('p', {}, 'Cancelled: nobody waits for the answer any more. The server changes nothing by a fold.'));
     }
-    event.target.disabled = false;
+    target.disabled = false;
   };
   return h('section', {}, h('h2', {}, 'Is it what its log says?'),
     h('p', {}, isOwner ? button('Fold the log anew and compare', verify, { id: 'verify' }) : 'A key that may manage can have the log folded anew and compared.'), said);

@@ -86,10 +86,11 @@ const struct ld_rules ld_graph_patch_rules = {(const struct ld_rule[]){
 }, 3};
 
 const struct ld_rules ld_server_key_rules = {(const struct ld_rule[]){
-    {.key = "roles", .choices = (const char *const[]){"admin", "metrics", NULL}, .lo = 1, .hi = 2},
+    {.key = "roles", .choices = (const char *const[]){"admin", "metrics", "decide", NULL}, .lo = 1, .hi = 2},
     {.key = "label", .lo = 1, .hi = 64},
     {.key = "expires_in_s", .lo = 1, .hi = 3153600000},
-}, 3};
+    {.key = "tenants", .lo = 1, .hi = 8},
+}, 4};
 
 const struct ld_rules ld_limits_rules = {(const struct ld_rule[]){
     {.key = "rate", .lo = 0, .hi = 1000000000},
@@ -189,6 +190,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "reward_window_s", .lo = 0.001, .hi = 316224000},
     {.key = "default_reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
     {.key = "aggregation", .choices = (const char *const[]){"first", "sum", "last", NULL}},
+    {.key = "learn"},
     {.key = "durability", .choices = (const char *const[]){"commit", "relaxed", NULL}},
     {.key = "seed", .lo = 0, .hi = 9007199254740991},
     {.key = "challengers", .lo = 0, .hi = 4},
@@ -198,7 +200,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "experiment"},
     {.key = "metrics", .lo = 0, .hi = 16},
     {.key = "features"},
-}, 27};
+}, 28};
 
 const struct ld_rules ld_feature_names_rules = {(const struct ld_rule[]){
     {.key = "mapping", .choices = (const char *const[]){"names-1", NULL}, .is_required = true},
@@ -337,7 +339,8 @@ const struct ld_rules ld_routing_rules = {(const struct ld_rule[]){
     {.key = "holdout"},
     {.key = "sticky"},
     {.key = "stopped"},
-}, 3};
+    {.key = "apprentice"},
+}, 4};
 
 const struct ld_rules ld_holdout_rules = {(const struct ld_rule[]){
     {.key = "share", .lo = 0, .hi = 1},
@@ -347,7 +350,7 @@ const struct ld_rules ld_holdout_rules = {(const struct ld_rule[]){
 
 const struct ld_rules ld_baseline_rules = {(const struct ld_rule[]){
     {.key = "arm", .lo = 1, .hi = 256},
-    {.key = "rule", .choices = (const char *const[]){"uniform", NULL}},
+    {.key = "rule", .choices = (const char *const[]){"uniform", "first", NULL}},
 }, 2};
 
 const struct ld_rules ld_sticky_rules = {(const struct ld_rule[]){

@@ -12,12 +12,23 @@
 
 struct ld_keys;
 
-/* Reads all keys. The registry file is borrowed and must outlive the table. 0, or -1 with why. */
-int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, struct ld_message *why);
+/* Reads all keys. The registry file is borrowed and must outlive the table. log, unless NULL: several servers have
+ * their keys there, and the file has those that this one has read; is_new: it has never read any. 0, or -1 with why. */
+struct ld_shared_log;
+int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, struct ld_shared_log *log, bool is_new,
+                 struct ld_message *why);
 void ld_keys_close(struct ld_keys *k); /* writes down when keys were last used */
 
-/* Whether there is a key, expired ones included, or was one since ld_keys_open. */
+/* Whether there is a key, expired ones included, or was one since ld_keys_open; or, where nobody has told yet, may be.
+ */
 bool ld_keys_exist(struct ld_keys *k);
+bool ld_keys_are_guessed(struct ld_keys *k); /* nobody has told yet */
+
+/* Where the log is shared: puts in force what it has, unless that was read as of this revision. has_tenant: whether the
+ * tenant of that name is here and has that number in the log. Keys of others do not count yet. False: it is to be
+ * called again soon. */
+bool ld_keys_follow(struct ld_keys *k, uint64_t revision, bool (*has_tenant)(void *arg, const char *name, uint64_t id),
+                    void *arg);
 
 /* Whether the text is a key in force; *caller then says whose. */
 bool ld_keys_allow(struct ld_keys *k, const char *text, int64_t now_ms, struct ld_caller *caller);

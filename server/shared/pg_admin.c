@@ -35,35 +35,50 @@ static bool ask(PGconn *pg, const char *sql, char *out, size_t n, struct ld_mess
     return is_done;
 }
 
-/* By version, from 1 on. */
-static const char *const migrations[LD_PG_VERSION] = {ld_embed_shared_0001_sql, ld_embed_shared_0002_sql};
+/* In order; the tables have as many versions as there are files. A new one is a new file in schema/ and a row here. */
+static const char *const migrations[] = {ld_embed_shared_0001_sql, ld_embed_shared_0002_sql, ld_embed_shared_0003_sql};
 
-/* Those behind a version, each in a transaction of its own; whoever comes second finds it done. */
-static bool migrate(PGconn *pg, int from, struct ld_message *why)
+int ld_pg_schema_version(void)
 {
-    bool is_done = true;
+    return (int)(sizeof migrations / sizeof *migrations);
+}
 
-    for (int i = from; i < LD_PG_VERSION && is_done; i++)
-        is_done =
-            ask(pg, "BEGIN", NULL, 0, why) && ask(pg, migrations[i], NULL, 0, why) && ask(pg, "COMMIT", NULL, 0, why);
-    return is_done;
+/* The file and its number, in one transaction: who comes meanwhile waits, and finds it done. */
+static bool migrate(PGconn *pg, int version, struct ld_message *why)
+{
+    char number[96];
+
+    (void)snprintf(number, sizeof number,
+                   "INSERT INTO laplaced.version (number) VALUES (%d) ON CONFLICT (number) DO NOTHING", version);
+    return ask(pg, "BEGIN", NULL, 0, why) && ask(pg, migrations[version - 1], NULL, 0, why) &&
+           ask(pg, number, NULL, 0, why) && ask(pg, "COMMIT", NULL, 0, why);
+}
+
+/* The version that the tables have, 0: there are none. -1 with why. */
+static int find_version(PGconn *pg, struct ld_message *why)
+{
+    char found[32] = "";
+
+    if (!ask(pg, "SELECT to_regclass('laplaced.version')", found, sizeof found, why))
+        return -1;
+    if (found[0] == '\0')
+        return 0;
+    return ask(pg, "SELECT max(number) FROM laplaced.version", found, sizeof found, why) ? atoi(found) : -1;
 }
 
 int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
 {
-    char found[32] = "";
+    const int known = ld_pg_schema_version();
     PGconn *pg = reach(url, why);
-    bool is_done = pg != NULL && ask(pg, "SELECT to_regclass('laplaced.version')", found, sizeof found, why);
+    int version = pg != NULL ? find_version(pg, why) : -1;
 
-    *is_new = is_done && found[0] == '\0';
-    if (is_done && !*is_new)
-        is_done = ask(pg, "SELECT max(number) FROM laplaced.version", found, sizeof found, why);
-    if (is_done && atoi(found) > LD_PG_VERSION)
-        is_done = ld_fail(why, "the tables of the shared log have version %s, this program knows %d", found,
-                          LD_PG_VERSION) == 0;
-    is_done = is_done && migrate(pg, atoi(found), why);
+    *is_new = version == 0;
+    if (version > known)
+        version = ld_fail(why, "the tables of the shared log have version %d, this program knows %d", version, known);
+    while (version >= 0 && version < known)
+        version = migrate(pg, version + 1, why) ? version + 1 : -1;
     PQfinish(pg);
-    return is_done ? 0 : -1;
+    return version == known ? 0 : -1;
 }
 
 /* --- status ----------------------------------------------------------------------------------------------- */

@@ -67,7 +67,7 @@ static enum ld_shared_rc judge_batch(const struct pg_conn *c, const PGresult *r,
     return LD_SHARED_DOWN;
 }
 
-static enum ld_shared_rc judge_commit(const struct pg_conn *c, const PGresult *r, bool is_moved, struct ld_message *why)
+enum ld_shared_rc ld_pg_judge_commit(const struct pg_conn *c, const PGresult *r, bool is_moved, struct ld_message *why)
 {
     const char *said = ld_pg_is(r, PGRES_COMMAND_OK) ? PQcmdStatus((PGresult *)r) : "";
 
@@ -86,7 +86,7 @@ static enum ld_shared_rc read_commit(const struct pg_log *l, struct pg_conn *c, 
                                      struct ld_message *why)
 {
     PGresult *r = ld_pg_next(c, deadline);
-    enum ld_shared_rc rc = judge_commit(c, r, is_moved, why);
+    enum ld_shared_rc rc = ld_pg_judge_commit(c, r, is_moved, why);
 
     PQclear(r);
     if (rc == LD_SHARED_OK) {

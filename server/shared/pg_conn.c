@@ -31,6 +31,11 @@
 
 #define NOW "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
+/* Ahead of a change of what servers have in common, which is one statement. */
+#define NOTED "WITH noted AS (UPDATE laplaced.common SET revision = revision + 1 WHERE id = 1) "
+
+#define THERE "FROM laplaced.tenant WHERE name = $2::text AND deleted_at IS NULL AND last > 0"
+
 static const char *const sql_of[PG_N] = {
     [PG_BEGIN] = "BEGIN",
     [PG_BEGIN_READ] = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -62,7 +67,7 @@ static const char *const sql_of[PG_N] = {
     [PG_FIND] = "SELECT id, last, hash, generation FROM laplaced.tenant WHERE name = $1::text AND deleted_at IS NULL",
     [PG_MAKE] = "INSERT INTO laplaced.tenant (name, created_at) VALUES ($1::text, " NOW ")"
                 " ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING",
-    [PG_DROP] = "UPDATE laplaced.tenant SET deleted_at = " NOW " WHERE id = $1::bigint AND deleted_at IS NULL",
+    [PG_DROP] = NOTED "UPDATE laplaced.tenant SET deleted_at = " NOW " WHERE id = $1::bigint AND deleted_at IS NULL",
     [PG_TIPS] = "SELECT name, id, last, hash, generation, (SELECT number FROM laplaced.generation)"
                 " FROM laplaced.tenant WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
     [PG_STANDBYS] = "SELECT application_name, coalesce(state, ''), coalesce(sync_state, ''),"
@@ -77,6 +82,28 @@ static const char *const sql_of[PG_N] = {
         " LATERAL (SELECT tenant, seq FROM laplaced.batch WHERE tenant = t.id ORDER BY seq LIMIT 2000) AS few"
         " WHERE t.deleted_at IS NOT NULL LIMIT 2000) AS gone"
         " WHERE b.tenant = gone.tenant AND b.seq = gone.seq",
+    [PG_PURGE_COMMON] = "WITH gone AS (SELECT id FROM laplaced.tenant WHERE deleted_at IS NOT NULL), rates AS (DELETE"
+                        " FROM laplaced.rate USING gone WHERE rate.tenant = gone.id)"
+                        " DELETE FROM laplaced.key USING gone WHERE key.tenant = gone.id",
+    [PG_COMMON] = "SELECT revision, (SELECT count(*) FROM laplaced.node WHERE seen_at > " NOW " - 15000)"
+                  " FROM laplaced.common",
+    [PG_COMMON_LOCK] = "SELECT revision FROM laplaced.common WHERE id = 1 FOR UPDATE",
+    [PG_REVISE] = "UPDATE laplaced.common SET revision = revision + 1 WHERE id = 1",
+    [PG_KEYS] =
+        "SELECT c.revision, k.id, k.tenant, k.name, k.roles, k.hash, k.label, k.created_at, k.expires_at, k.tenants"
+        " FROM laplaced.common AS c LEFT JOIN (SELECT key.*, t.name FROM laplaced.key LEFT JOIN laplaced.tenant"
+        " AS t ON t.id = key.tenant WHERE key.tenant IS NULL OR t.deleted_at IS NULL) AS k ON true",
+    [PG_KEY_ADD] =
+        "INSERT INTO laplaced.key (id, tenant, roles, hash, label, created_at, expires_at, tenants) SELECT $1::text,"
+        " (SELECT id " THERE "), $3::bigint, $4::bytea, $5::text, $6::bigint, $7::bigint, $8::text"
+        " WHERE $2::text IS NULL OR EXISTS (SELECT 1 " THERE ")",
+    [PG_KEY_REMOVE] = "DELETE FROM laplaced.key WHERE id = $1::text",
+    [PG_RATES] = "SELECT t.name, r.rate, r.burst FROM laplaced.rate AS r JOIN laplaced.tenant AS t ON t.id = r.tenant"
+                 " WHERE t.deleted_at IS NULL",
+    [PG_RATE_SET] = NOTED "INSERT INTO laplaced.rate (tenant, rate, burst) SELECT id, $2::float8, $3::float8"
+                          " FROM laplaced.tenant WHERE id = $1::bigint AND deleted_at IS NULL"
+                          " ON CONFLICT (tenant) DO UPDATE SET rate = excluded.rate, burst = excluded.burst",
+    [PG_RATE_CLEAR] = NOTED "DELETE FROM laplaced.rate WHERE tenant = $1::bigint",
 };
 
 /* --- values ----------------------------------------------------------------------------------------------- */
@@ -92,6 +119,12 @@ void ld_pg_add_text(struct pg_args *a, const char *text)
     ld_pg_add_bytes(a, text, strlen(text));
 }
 
+void ld_pg_add_null(struct pg_args *a)
+{
+    a->value[a->n] = NULL;
+    a->bytes[a->n++] = 0;
+}
+
 /* PostgreSQL's binary numbers are big-endian. */
 void ld_pg_add_int(struct pg_args *a, int64_t value)
 {
@@ -100,6 +133,15 @@ void ld_pg_add_int(struct pg_args *a, int64_t value)
     for (int i = 0; i < 8; i++)
         out[i] = (unsigned char)((uint64_t)value >> (56 - 8 * i));
     ld_pg_add_bytes(a, out, 8);
+}
+
+/* As the bits of one. */
+void ld_pg_add_double(struct pg_args *a, double value)
+{
+    int64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    ld_pg_add_int(a, bits);
 }
 
 /* Of 2, 4 or 8 bytes, whatever the column has; 0 where it is NULL. */
@@ -112,6 +154,15 @@ int64_t ld_pg_int(const PGresult *r, int row, int column)
     for (int i = 0; i < n && i < 8; i++)
         value = value << 8 | in[i];
     return (int64_t)value;
+}
+
+double ld_pg_double(const PGresult *r, int row, int column)
+{
+    const int64_t bits = ld_pg_int(r, row, column);
+    double value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 bool ld_pg_is(const PGresult *r, ExecStatusType status)
@@ -356,11 +407,11 @@ static void say_version(struct pg_conn *c, int64_t deadline)
         return;
     ld_pg_sync(c);
     r = ld_pg_next(c, deadline);
-    if (ld_pg_is(r, PGRES_TUPLES_OK) && PQntuples(r) == 1 && atoi(PQgetvalue(r, 0, 0)) < LD_PG_VERSION)
+    if (ld_pg_is(r, PGRES_TUPLES_OK) && PQntuples(r) == 1 && atoi(PQgetvalue(r, 0, 0)) < ld_pg_schema_version())
         (void)ld_fail(&c->why,
                       "the shared log's tables have version %s, this program knows %d: end all servers, then run"
                       " laplacectl cluster init",
-                      PQgetvalue(r, 0, 0), LD_PG_VERSION);
+                      PQgetvalue(r, 0, 0), ld_pg_schema_version());
     PQclear(r);
 }
 

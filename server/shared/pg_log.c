@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "shared/pg_log_impl.h"
 
-static enum ld_shared_rc down(struct pg_conn *c, const PGresult *r, struct ld_message *why)
+enum ld_shared_rc ld_pg_down(struct pg_conn *c, const PGresult *r, struct ld_message *why)
 {
     if (r == NULL || c->is_broken || c->is_warned)
         return (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, why, "%s", c->why.text);
@@ -15,9 +15,8 @@ static enum ld_shared_rc down(struct pg_conn *c, const PGresult *r, struct ld_me
     return LD_SHARED_DOWN;
 }
 
-/* Asks once for rows; again over another connection where the first one turns out to be gone. NULL with why. The
- * connection is put back. */
-static PGresult *ask_rows(struct pg_log *l, enum pg_statement s, const struct pg_args *args, struct ld_message *why)
+/* The connection is put back. */
+PGresult *ld_pg_ask_rows(struct pg_log *l, enum pg_statement s, const struct pg_args *args, struct ld_message *why)
 {
     const int64_t deadline = ld_pg_deadline(l);
     bool is_gone = true;
@@ -29,7 +28,7 @@ static PGresult *ask_rows(struct pg_log *l, enum pg_statement s, const struct pg
             return NULL;
         r = ld_pg_ask(c, s, args, deadline);
         if (!ld_pg_is(r, PGRES_TUPLES_OK)) {
-            (void)down(c, r, why);
+            (void)ld_pg_down(c, r, why);
             PQclear(r);
             r = NULL;
         }
@@ -41,9 +40,8 @@ static PGresult *ask_rows(struct pg_log *l, enum pg_statement s, const struct pg
     return NULL;
 }
 
-/* One statement that writes, once: *n rows. DOWN where it is not known what became of it, too. */
-static enum ld_shared_rc ask_change(struct pg_log *l, enum pg_statement s, const struct pg_args *args, int *n,
-                                    struct ld_message *why)
+enum ld_shared_rc ld_pg_ask_change(struct pg_log *l, enum pg_statement s, const struct pg_args *args, int *n,
+                                   struct ld_message *why)
 {
     const int64_t deadline = ld_pg_deadline(l);
     struct pg_conn *c = ld_pg_get(l, deadline, why);
@@ -57,7 +55,7 @@ static enum ld_shared_rc ask_change(struct pg_log *l, enum pg_statement s, const
     if (ld_pg_is(r, PGRES_COMMAND_OK) && !c->is_warned && !c->is_broken)
         *n = atoi(PQcmdTuples(r));
     else
-        rc = down(c, r, why);
+        rc = ld_pg_down(c, r, why);
     PQclear(r);
     ld_pg_put(l, c);
     return rc;
@@ -77,7 +75,7 @@ void ld_pg_read_tenant(struct ld_shared_tenant *out, const PGresult *r, int row,
 static enum ld_shared_rc look_up(struct pg_log *l, const struct pg_args *name, struct ld_shared_tenant *out,
                                  struct ld_message *why)
 {
-    PGresult *r = ask_rows(l, PG_FIND, name, why);
+    PGresult *r = ld_pg_ask_rows(l, PG_FIND, name, why);
     enum ld_shared_rc rc = r != NULL ? LD_SHARED_OK : LD_SHARED_DOWN;
 
     if (r != NULL && PQntuples(r) == 0)
@@ -99,7 +97,7 @@ static enum ld_shared_rc find(struct ld_shared_log *log, const char *name, bool 
     ld_pg_add_text(&args, name);
     rc = look_up(l, &args, out, why);
     if (rc == LD_SHARED_NONE && is_made) {
-        rc = ask_change(l, PG_MAKE, &args, &n, why);
+        rc = ld_pg_ask_change(l, PG_MAKE, &args, &n, why);
         if (rc == LD_SHARED_OK)
             rc = look_up(l, &args, out, why);
     }
@@ -115,7 +113,7 @@ static enum ld_shared_rc drop(struct ld_shared_log *log, uint64_t id, struct ld_
     enum ld_shared_rc rc = LD_SHARED_OK;
 
     ld_pg_add_int(&args, (int64_t)id);
-    rc = ask_change((struct pg_log *)log, PG_DROP, &args, &n, why);
+    rc = ld_pg_ask_change((struct pg_log *)log, PG_DROP, &args, &n, why);
     if (rc != LD_SHARED_OK || n == 1)
         return rc;
     return (enum ld_shared_rc)ld_fail_as(LD_SHARED_NONE, why, "%s", ld_shared_say(LD_SHARED_NONE));
@@ -125,7 +123,7 @@ static enum ld_shared_rc tips(struct ld_shared_log *log,
                               void (*fn)(void *arg, const char *name, const struct ld_shared_tenant *t), void *arg,
                               uint64_t *generation, struct ld_message *why)
 {
-    PGresult *r = ask_rows((struct pg_log *)log, PG_TIPS, NULL, why);
+    PGresult *r = ld_pg_ask_rows((struct pg_log *)log, PG_TIPS, NULL, why);
 
     *generation = 0;
     if (r == NULL)
@@ -148,7 +146,7 @@ static enum ld_shared_rc report(struct ld_shared_log *log, uint64_t generation, 
 
     ld_pg_add_text(&args, l->config.node);
     ld_pg_add_int(&args, (int64_t)generation);
-    return ask_change(l, PG_REPORT, &args, &n, why);
+    return ld_pg_ask_change(l, PG_REPORT, &args, &n, why);
 }
 
 static enum ld_shared_rc laggards(struct ld_shared_log *log, uint64_t generation,
@@ -157,7 +155,7 @@ static enum ld_shared_rc laggards(struct ld_shared_log *log, uint64_t generation
     struct pg_args args = {0};
 
     ld_pg_add_int(&args, (int64_t)generation);
-    PGresult *r = ask_rows((struct pg_log *)log, PG_LAGGARDS, &args, why);
+    PGresult *r = ld_pg_ask_rows((struct pg_log *)log, PG_LAGGARDS, &args, why);
     if (r == NULL)
         return LD_SHARED_DOWN;
     for (int row = 0; row < PQntuples(r); row++)
@@ -207,6 +205,11 @@ static const struct ld_shared_ops pg_ops = {
     .tips = tips,
     .report = report,
     .laggards = laggards,
+    .common = ld_pg_common,
+    .keys = ld_pg_keys,
+    .change_key = ld_pg_change_key,
+    .set_rate = ld_pg_set_rate,
+    .rates = ld_pg_rates,
     .health = health,
     .close = close_log,
 };

@@ -34,8 +34,6 @@ int ld_pg_check_url(const char *url, struct ld_message *why);
  * answer is no failure: health tells it, and it is asked again and again. Ended by ops->close. */
 int ld_pg_log_open(struct ld_shared_log **out, const struct ld_pg_config *config, struct ld_message *why);
 
-#define LD_PG_VERSION 2 /* of the tables */
-
 /* Makes the tables, where there are none: *is_new tells; brings those of an older version up. 0, or -1 with why. */
 int ld_pg_init(const char *url, bool *is_new, struct ld_message *why);
 

@@ -42,6 +42,16 @@ enum pg_statement {
     PG_REPORT,
     PG_LAGGARDS,
     PG_PURGE, /* some batches of deleted tenants */
+    PG_PURGE_COMMON,
+    PG_COMMON,
+    PG_COMMON_LOCK,
+    PG_REVISE,
+    PG_KEYS,
+    PG_KEY_ADD,
+    PG_KEY_REMOVE,
+    PG_RATES,
+    PG_RATE_SET,
+    PG_RATE_CLEAR,
     PG_N
 };
 
@@ -55,6 +65,8 @@ struct pg_args {
 void ld_pg_add_int(struct pg_args *a, int64_t value);
 void ld_pg_add_bytes(struct pg_args *a, const void *bytes, size_t n);
 void ld_pg_add_text(struct pg_args *a, const char *text);
+void ld_pg_add_double(struct pg_args *a, double value);
+void ld_pg_add_null(struct pg_args *a);
 
 struct pg_conn {
     PGconn *pg;
@@ -111,6 +123,7 @@ bool ld_pg_is(const PGresult *r, ExecStatusType status);
 /* SQLSTATE, "" where the server gave none. */
 const char *ld_pg_state(const PGresult *r);
 int64_t ld_pg_int(const PGresult *r, int row, int column);
+double ld_pg_double(const PGresult *r, int row, int column);
 /* The first line of a text of libpq, into why behind `before`. Always -1. */
 int ld_pg_say(struct ld_message *why, const char *before, const char *text);
 
@@ -190,6 +203,34 @@ enum ld_shared_rc ld_pg_settle(struct ld_shared_log *log, uint64_t id, const str
                                struct ld_message *why);
 enum ld_shared_rc ld_pg_read(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
                              size_t max_bytes, ld_shared_take_fn fn, void *arg, struct ld_message *why);
+
+/* What became of a COMMIT, which statements that have done what they should (is_moved) stand before: pg_append.c. */
+enum ld_shared_rc ld_pg_judge_commit(const struct pg_conn *c, const PGresult *r, bool is_moved, struct ld_message *why);
+
+/* Asks once for rows; again over another connection where the first one turns out to be gone. NULL with why: pg_log.c.
+ */
+PGresult *ld_pg_ask_rows(struct pg_log *l, enum pg_statement s, const struct pg_args *args, struct ld_message *why);
+/* One statement that writes, once: *n rows. OK, or DOWN, where it is not known what became of it, too. */
+enum ld_shared_rc ld_pg_ask_change(struct pg_log *l, enum pg_statement s, const struct pg_args *args, int *n,
+                                   struct ld_message *why);
+/* Why it gave no rows, or no change: LD_SHARED_DOWN. */
+enum ld_shared_rc ld_pg_down(struct pg_conn *c, const PGresult *r, struct ld_message *why);
+
+/* --- what servers have in common: pg_common.c ---------------------------------------------------------------- */
+
+enum ld_shared_rc ld_pg_common(struct ld_shared_log *log, struct ld_shared_common *out, struct ld_message *why);
+enum ld_shared_rc ld_pg_keys(struct ld_shared_log *log, ld_shared_key_fn fn, void *arg, uint64_t *revision,
+                             struct ld_message *why);
+enum ld_shared_rc ld_pg_change_key(struct ld_shared_log *log, const struct ld_shared_key_change *change,
+                                   uint64_t *revision, struct ld_message *why);
+enum ld_shared_rc ld_pg_set_rate(struct ld_shared_log *log, uint64_t id, const struct ld_rate *own,
+                                 struct ld_message *why);
+enum ld_shared_rc ld_pg_rates(struct ld_shared_log *log,
+                              void (*fn)(void *arg, const char *name, const struct ld_rate *own), void *arg,
+                              struct ld_message *why);
+
+/* The version that the tables have with all of schema/shared_*.sql: pg_admin.c. */
+int ld_pg_schema_version(void);
 
 /* Columns id, last, hash and generation, from `column` on: pg_log.c. */
 void ld_pg_read_tenant(struct ld_shared_tenant *out, const PGresult *r, int row, int column);

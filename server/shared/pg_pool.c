@@ -56,10 +56,10 @@ enum pg_fit ld_pg_judge(bool is_trusted, const PGresult *r, int *n_standbys, str
     const int64_t version = ld_pg_int(r, 0, 6);
 
     *n_standbys = is_hidden || is_trusted ? -1 : n;
-    if (version != LD_PG_VERSION)
+    if (version != ld_pg_schema_version())
         return (enum pg_fit)ld_fail_as(PG_ALIEN, why,
                                        "the shared log's tables have version %lld, this program knows %d",
-                                       (long long)version, LD_PG_VERSION);
+                                       (long long)version, ld_pg_schema_version());
     if (strcmp(commit, "on") != 0)
         return (enum pg_fit)ld_fail_as(PG_UNFIT, why, "synchronous_commit is %s, not on", commit);
     if (is_trusted)

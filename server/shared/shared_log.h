@@ -14,6 +14,7 @@
  *     tips      where each tenant's log ends
  *     report    up to which rewriting all copies of this server are renewed
  *     laggards  the servers that have not said so
+ *     common    whether what stands beside the logs has changed: keys and rates
  *
  * A batch is in the log as a whole or not at all. Its lines are as an export writes them (ld_text_export), each with a
  * line feed. Every batch has a hash of the one before it and of its own lines (ld_chain), so that two copies of a log
@@ -34,7 +35,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/limit.h"
 #include "base/message.h"
+#include "types/key.h"
 
 enum ld_shared_rc {
     LD_SHARED_OK,
@@ -92,6 +95,26 @@ struct ld_shared_health {
     struct ld_message why; /* of is_up being false */
 };
 
+/* What the servers have in common beside the tenants' logs. */
+struct ld_shared_common {
+    uint64_t revision; /* moves with every change of keys and rates, and when a tenant is deleted; never 0 */
+    unsigned n_nodes;  /* servers that have been there lately */
+};
+
+/* To be told of a key, and of its tenant's number (0: the servers' own). False: no memory; ends the call, which is
+ * LD_SHARED_NOMEM then. */
+typedef bool (*ld_shared_key_fn)(void *arg, const struct ld_key *key, uint64_t tenant);
+
+/* A change of the keys, which is judged by all of them and made in one transaction that no other one is beside. */
+struct ld_shared_key_change {
+    const struct ld_key *add; /* or */
+    const char *remove;       /* an id */
+    ld_shared_key_fn each;    /* for every key that is there; may begin anew, with `begin` */
+    void (*begin)(void *arg);
+    bool (*judge)(void *arg); /* behind the last one: whether the change is to be made */
+    void *arg;
+};
+
 struct ld_shared_turn;
 struct ld_shared_log;
 struct ld_text;
@@ -131,6 +154,20 @@ struct ld_shared_ops {
     /* fn for every server that has been heard of in the last seconds and has not reported that generation. */
     enum ld_shared_rc (*laggards)(struct ld_shared_log *l, uint64_t generation, void (*fn)(void *arg, const char *node),
                                   void *arg, struct ld_message *why);
+    enum ld_shared_rc (*common)(struct ld_shared_log *l, struct ld_shared_common *out, struct ld_message *why);
+    /* All keys of one moment, but those of tenants that are deleted. */
+    enum ld_shared_rc (*keys)(struct ld_shared_log *l, ld_shared_key_fn fn, void *arg, uint64_t *revision,
+                              struct ld_message *why);
+    /* OK with its revision; BEHIND: judged not to be made; NONE: the key's tenant (by its name) is not there, or no key
+     * has the id; UNKNOWN, DOWN, NOMEM. */
+    enum ld_shared_rc (*change_key)(struct ld_shared_log *l, const struct ld_shared_key_change *change,
+                                    uint64_t *revision, struct ld_message *why);
+    /* A tenant's own rate, NULL: it has none any more. OK, NONE, DOWN (it may have been set). */
+    enum ld_shared_rc (*set_rate)(struct ld_shared_log *l, uint64_t id, const struct ld_rate *own,
+                                  struct ld_message *why);
+    enum ld_shared_rc (*rates)(struct ld_shared_log *l,
+                               void (*fn)(void *arg, const char *name, const struct ld_rate *own), void *arg,
+                               struct ld_message *why);
     void (*health)(struct ld_shared_log *l, struct ld_shared_health *out);
     void (*close)(struct ld_shared_log *l); /* no turn is open */
 };

@@ -17,6 +17,9 @@ int ld_key_rows_add(struct ld_registry_file *r, const struct ld_key *key, bool *
 int ld_key_rows_has_tenant(struct ld_registry_file *r, const char *tenant, bool *is_there);
 int ld_key_rows_remove(struct ld_registry_file *r, const char *id);
 
+/* Those n, in place of all that there are. One whose tenant is not there is left out. */
+int ld_key_rows_replace(struct ld_registry_file *r, const struct ld_key *key, size_t n);
+
 /* When keys were last used: one transaction for all n. Of keys that are not there nothing is written. */
 int ld_key_rows_used(struct ld_registry_file *r, const struct ld_key *key, size_t n);
 

@@ -35,6 +35,8 @@ static void bind_key(struct sqlite3_stmt *stmt, const void *arg)
     bind_text(stmt, 5, key->label);
     bind_time(stmt, 6, key->created_at);
     bind_time(stmt, 7, key->expires_at);
+    bind_time(stmt, 8, key->last_used_at);
+    bind_text(stmt, 9, key->patterns);
 }
 
 static void bind_id(struct sqlite3_stmt *stmt, const void *id)
@@ -42,13 +44,14 @@ static void bind_id(struct sqlite3_stmt *stmt, const void *id)
     bind_text(stmt, 1, id);
 }
 
+static const char insert_sql[] = "INSERT INTO keys (id, tenant, roles, hash, label, created_at, expires_at, "
+                                 "last_used_at, tenants) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 "
+                                 "WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM tenants WHERE name = ?2)";
+
 int ld_key_rows_add(struct ld_registry_file *r, const struct ld_key *key, bool *is_added)
 {
-    static const char sql[] = "INSERT INTO keys (id, tenant, roles, hash, label, created_at, expires_at) "
-                              "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 "
-                              "WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM tenants WHERE name = ?2)";
     int n = 0;
-    const int status = ld_registry_change(r, sql, bind_key, key, &n);
+    const int status = ld_registry_change(r, insert_sql, bind_key, key, &n);
     *is_added = n == 1;
     return status;
 }
@@ -91,12 +94,14 @@ static int write_used(struct sqlite3 *db, const struct ld_key *key, size_t n)
     return status;
 }
 
-int ld_key_rows_used(struct ld_registry_file *r, const struct ld_key *key, size_t n)
+/* One transaction. */
+static int write_all(struct ld_registry_file *r, int (*write)(struct sqlite3 *db, const struct ld_key *key, size_t n),
+                     const struct ld_key *key, size_t n)
 {
     (void)pthread_mutex_lock(&r->lock);
     int status = ld_sql_exec(r->db, "BEGIN IMMEDIATE", NULL);
     if (status == LD_STORE_OK) {
-        status = write_used(r->db, key, n);
+        status = write(r->db, key, n);
         if (status == LD_STORE_OK)
             status = ld_sql_exec(r->db, "COMMIT", NULL);
         if (status != LD_STORE_OK)
@@ -104,6 +109,34 @@ int ld_key_rows_used(struct ld_registry_file *r, const struct ld_key *key, size_
     }
     (void)pthread_mutex_unlock(&r->lock);
     return ld_registry_note(r, status);
+}
+
+int ld_key_rows_used(struct ld_registry_file *r, const struct ld_key *key, size_t n)
+{
+    return write_all(r, write_used, key, n);
+}
+
+/* Lock held, inside a transaction. */
+static int write_anew(struct sqlite3 *db, const struct ld_key *key, size_t n)
+{
+    sqlite3_stmt *stmt = NULL;
+    int status = ld_sql_exec(db, "DELETE FROM keys", NULL);
+    if (status == LD_STORE_OK)
+        status = ld_sql_prepare(db, insert_sql, &stmt, NULL);
+    for (size_t i = 0; i < n && status == LD_STORE_OK; i++) {
+        (void)sqlite3_clear_bindings(stmt);
+        bind_key(stmt, &key[i]);
+        status = ld_sql_status(sqlite3_step(stmt));
+        (void)sqlite3_reset(stmt);
+    }
+    (void)sqlite3_finalize(stmt);
+    return status;
+}
+
+int ld_key_rows_replace(struct ld_registry_file *r, const struct ld_key *key, size_t n)
+{
+    return ld_db_is_in_place(r->path, &r->place, NULL) ? write_all(r, write_anew, key, n)
+                                                       : ld_registry_note(r, LD_STORE_IO);
 }
 
 /* A column's text, cut to its field; NULL is read as empty. */
@@ -123,6 +156,7 @@ static struct ld_key read_key(sqlite3_stmt *stmt)
     read_text(stmt, 0, key.id, sizeof key.id);
     read_text(stmt, 1, key.tenant, sizeof key.tenant);
     read_text(stmt, 4, key.label, sizeof key.label);
+    read_text(stmt, 8, key.patterns, sizeof key.patterns);
     const void *hash = sqlite3_column_blob(stmt, 3);
     if (hash != NULL && sqlite3_column_bytes(stmt, 3) == LD_KEY_HASH_BYTES)
         memcpy(key.hash, hash, LD_KEY_HASH_BYTES);
@@ -133,7 +167,8 @@ static struct ld_key read_key(sqlite3_stmt *stmt)
 
 int ld_key_rows_list(struct ld_registry_file *r, int (*fn)(void *arg, const struct ld_key *key), void *arg)
 {
-    static const char sql[] = "SELECT id, tenant, roles, hash, label, created_at, expires_at, last_used_at FROM keys";
+    static const char sql[] = "SELECT id, tenant, roles, hash, label, created_at, expires_at, last_used_at, tenants "
+                              "FROM keys";
     sqlite3_stmt *stmt = NULL;
     int rc = SQLITE_DONE, answer = 0;
     (void)pthread_mutex_lock(&r->lock);

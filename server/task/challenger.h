@@ -38,6 +38,13 @@ size_t ld_challengers_bytes(const struct ld_tenant *t);
  * take a pass over each model. */
 size_t ld_challengers_view(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);
 
+/* The histories of those views, [n]; one that nobody follows any more has none. O(1). */
+void ld_challengers_histories(const struct ld_tenant *t, const struct ld_challenger_view *views, size_t n,
+                              struct ld_score_history *out);
+
+/* The writer's: histories into the tenant's file, where it lacks any of them. */
+void ld_challengers_keep(struct ld_tenant *t);
+
 /* The same as the job has left them, without digests: for who must not wait for it. O(1). */
 size_t ld_challengers_glance(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);
 

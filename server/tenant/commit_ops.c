@@ -226,15 +226,44 @@ static void answer_closed_activation(struct ld_tenant *t, struct ld_op *op, cons
     ld_decision_record_close(&record);
 }
 
+/* Of a user: the newest decision that waits. NULL with the op's answer, or with KB_EBUSY: the one that they were shown
+ * last is newer, or there is none at all. */
+static const char *find_waiting(struct ld_tenant *t, struct ld_op *op, int *rc)
+{
+    const char *user = op->rewards[0].user, *id = NULL, *shown = NULL;
+    size_t n = 0;
+
+    *rc = kb_engine_waiting(t->engine, user, &id);
+    if (*rc == KB_EBUSY || id != NULL)
+        return id;
+    *rc = kb_engine_shown(t->engine, user, &shown, 1, &n);
+    if (*rc == KB_OK && n > 0) {
+        ld_op_reply_copy(op, DUPLICATE_ACTIVATION);
+    } else if (*rc == KB_OK) {
+        ld_problem_set_as(ld_op_problem(op), LD_NO_DECISION, "the user has no open decision");
+        atomic_fetch_add_explicit(&t->books.n_unknown, 1, memory_order_relaxed);
+    }
+    return NULL;
+}
+
 /* Every outcome but success is decided by what the engine says of the decision: already active, or not open. Only a
  * decision made with `defer` waits to be activated; for all others it is a duplicate. */
 static int expand_activate(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = op->event};
     struct kb_errmsg msg = {.text = ""};
-    int rc;
+    int rc = KB_OK;
 
     entry.ev.type = KB_EV_ACTIVATED;
+    if (op->rewards != NULL) {
+        const char *id = find_waiting(t, op, &rc);
+        char *copy = id != NULL ? ld_doc_alloc(op->doc, strlen(id) + 1, 1) : NULL;
+        if (id == NULL)
+            return rc;
+        if (copy == NULL)
+            return ld_op_conclude(op, KB_ENOMEM, &msg);
+        entry.ev.as.activated.decision = strcpy(copy, id);
+    }
     rc = ld_batch_stage(t, &entry, &msg);
     if (rc == KB_EEXIST)
         ld_op_reply_copy(op, DUPLICATE_ACTIVATION);

@@ -73,7 +73,7 @@ struct ld_op {
     struct ld_evaluation_request
         *evaluation;           /* TASK: one that is to begin (owned); NULL: the one that `user` names is to go */
     char *location;            /* the path of what is made, owned; NULL: nothing is */
-    struct ld_reward *rewards; /* REWARDS */
+    struct ld_reward *rewards; /* REWARDS. ACTIVATE: whose newest, instead of a decision's id; NULL: nobody's */
     struct kb_event *events;   /* OBSERVE */
     size_t n;                  /* of rewards or events */
     bool is_array;

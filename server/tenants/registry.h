@@ -93,16 +93,25 @@ struct ld_registry_file *ld_tenants_registry(struct ld_tenants *r);
  * why. */
 int ld_tenants_watch(struct ld_tenants *r, unsigned poll_ms, bool (*after_round)(void *arg), void *arg,
                      struct ld_message *why);
+/* Ends that thread, before what it tells goes; nothing where there is none. */
+void ld_tenants_unwatch(struct ld_tenants *r);
 /* Once, in this thread. False: the log did not answer. */
 bool ld_tenants_poll(struct ld_tenants *r);
 /* Soon, by that thread. */
 void ld_tenants_poll_soon(struct ld_tenants *r);
 
+/* fn is told after each question at which revision is what the servers have in common beside the logs, in that thread.
+ * Before the first. */
+void ld_tenants_on_common(struct ld_tenants *r, void (*fn)(void *arg, uint64_t revision), void *arg);
+/* Whether the tenant is known here, and is not known to be another than that one of the log. */
+bool ld_tenants_has_shared(struct ld_tenants *r, const char *name, uint64_t id);
+
 /* How this server stands to the log. */
 struct ld_nodes_view {
-    int64_t down_us; /* since it last answered and might acknowledge; 0: it does */
-    int64_t lag_us;  /* the longest that a tenant in memory has been behind it */
-    int n_standbys;  /* as struct ld_shared_health has it */
+    int64_t down_us;  /* since it last answered and might acknowledge; 0: it does */
+    int64_t lag_us;   /* the longest that a tenant in memory has been behind it */
+    int n_standbys;   /* as struct ld_shared_health has it */
+    unsigned n_nodes; /* servers of the log, as it was last told */
     struct ld_message why;
 };
 void ld_tenants_nodes(struct ld_tenants *r, struct ld_nodes_view *out);

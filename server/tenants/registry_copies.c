@@ -1,11 +1,19 @@
-/* What a data folder may hold where the log is shared: copies of it, and nothing that is one server's alone.
+/* What a data folder may hold where the log is shared: copies of it, and no log that is one server's alone.
  *
- * A log of its own would be taken for the shared one's of the same name, and go with it when that is deleted; keys and
- * limits of one server would be in force there, and nobody could change them. So a start with --log refuses such a
- * folder, before anything in it is changed, and knows of each copy whose it is before it asks the log. Cost: each file
- * is opened once. */
+ * Such a log would be taken for the shared one's of the same name, and go with it when that is deleted. So a start with
+ * --log refuses such a folder, before anything in it is changed, and knows of each copy whose it is before it asks the
+ * log.
+ *
+ * Keys and rates in the registry are what was last read of the log's. Those of a server that was alone would be lost
+ * without a word, so a folder in which there are some has to have been one of copies before: then it has a file that
+ * says so. Cost: each file is opened once. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
 #include "base/log.h"
 #include "store/key_rows.h"
+#include "store/sqlite_util.h"
 #include "tenants/registry_impl.h"
 
 struct looking {
@@ -67,18 +75,32 @@ static int any_rate(void *arg, const char *name, const struct ld_rate *own)
     return 1;
 }
 
+/* The folder is one of copies from now on. */
+static int mark_folder(const char *path, struct ld_message *why)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const bool is_there = fd >= 0 && fsync(fd) == 0;
+
+    if (fd >= 0)
+        (void)close(fd);
+    return is_there && ld_sync_directory_of(path) == 0 ? 0 : ld_fail(why, "%.400s: it cannot be written", path);
+}
+
 int ld_tenants_check_copies(struct ld_tenants *r, struct ld_message *why)
 {
     struct looking l = {r, why};
     bool has_keys = false, has_rates = false;
+    char path[LD_PATH_MAX];
 
+    (void)snprintf(path, sizeof path, "%s/shared-log", r->world->data_dir);
+    if (access(path, F_OK) == 0)
+        return ld_folder_scan(r->world->data_dir, ".db", look, &l);
     (void)ld_key_rows_list(r->file, any_key, &has_keys);
     (void)ld_registry_rates(r->file, any_rate, &has_rates);
     if (has_keys || has_rates)
-        return ld_fail(
-            why,
-            "%.300s/registry.db has %s, which would be in force at this server alone: take them away without "
-            "--log, or begin with a new data folder",
-            r->world->data_dir, has_keys ? "keys" : "limits of tenants");
-    return ld_folder_scan(r->world->data_dir, ".db", look, &l);
+        return ld_fail(why,
+                       "%.300s/registry.db has %s of a server that was alone, which the shared log has not: take them "
+                       "away without --log, or begin with a new data folder",
+                       r->world->data_dir, has_keys ? "keys" : "limits of tenants");
+    return ld_folder_scan(r->world->data_dir, ".db", look, &l) == 0 ? mark_folder(path, why) : -1;
 }

@@ -9,6 +9,7 @@
  *   registry_rates.c     rates of their own
  *   registry_nodes.c     the other servers of a shared log
  *   registry_renewals.c  what they have rewritten in it
+ *   registry_common.c    what they have in common beside it
  *   registry_waiting.c   requests for names that only those may know; making and deleting tenants there
  *
  * A tenant is a member of the table whether or not it is in memory:
@@ -64,7 +65,10 @@ struct ld_nodes {
     _Atomic uint64_t n_made; /* members that entered the table, whoever has made them */
     bool must_make_first;    /* the thread's own */
     uint64_t reported;       /* likewise: the last rewriting that the log was told of; 0: none */
-    pthread_mutex_t lock;    /* guards all below */
+    uint64_t rates_revision; /* likewise: of what they have in common, as of which the rates are in force; 0: none */
+    void (*on_common)(void *arg, uint64_t revision);
+    void *on_common_arg;
+    pthread_mutex_t lock; /* guards all below */
     pthread_cond_t has_call;
     bool is_halting, is_ending, is_hurried;
     uint64_t round; /* the number of the one that began last */
@@ -119,6 +123,14 @@ bool ld_tenants_has_copy(const struct ld_tenants *r, const char *name);
 
 /* registry_rates.c. From the registry file into the members: LD_STORE_OK, or another. */
 int ld_tenants_read_rates(struct ld_tenants *r);
+
+/* change_lock held. Into the registry file and the member; false: the file refused, and nothing has changed. */
+bool ld_rate_take_over(struct ld_tenants *r, const char *name, const struct ld_rate *own);
+
+/* registry_common.c. Sees what has changed. */
+void ld_tenants_follow_common(struct ld_tenants *r);
+/* change_lock held. Into the log; p says 404 or 503. */
+void ld_nodes_set_rate(struct ld_tenants *r, const char *name, const struct ld_rate *own, struct ld_problem *p);
 
 /* registry_opening.c. Opens the first in the line, in this thread; false when there is none. */
 bool ld_tenants_open_next(struct ld_tenants *r);

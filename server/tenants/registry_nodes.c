@@ -300,9 +300,12 @@ bool ld_tenants_poll(struct ld_tenants *r)
     if (is_ok) {
         if (tips.n > 0)
             qsort(tips.tip, tips.n, sizeof *tips.tip, compare);
+        if (nodes->rates_revision == 0) /* before the first name: a folder with tenants has read the keys */
+            ld_tenants_follow_common(r);
         make_first(r, &tips);
         take_away(r, &tips, n_made);
         take_in(r, &tips);
+        ld_tenants_follow_common(r);
         lag_us = follow(r, &tips);
         renew(r, &tips);
     } else if (why.text[0] == '\0') {
@@ -411,18 +414,27 @@ void ld_nodes_want_first(struct ld_tenants *r)
 }
 
 /* A question under way is waited for, --log-wait at most. */
+void ld_tenants_unwatch(struct ld_tenants *r)
+{
+    struct ld_nodes *nodes = r->nodes;
+
+    if (nodes == NULL || !nodes->is_running)
+        return;
+    pthread_mutex_lock(&nodes->lock);
+    nodes->is_ending = true;
+    pthread_cond_signal(&nodes->has_call);
+    pthread_mutex_unlock(&nodes->lock);
+    pthread_join(nodes->thread, NULL);
+    nodes->is_running = false;
+}
+
 void ld_nodes_free(struct ld_tenants *r)
 {
     struct ld_nodes *nodes = r->nodes;
 
     if (nodes == NULL)
         return;
-    pthread_mutex_lock(&nodes->lock);
-    nodes->is_ending = true;
-    pthread_cond_signal(&nodes->has_call);
-    pthread_mutex_unlock(&nodes->lock);
-    if (nodes->is_running)
-        pthread_join(nodes->thread, NULL);
+    ld_tenants_unwatch(r);
     pthread_cond_destroy(&nodes->has_call);
     pthread_mutex_destroy(&nodes->lock);
     free(nodes);

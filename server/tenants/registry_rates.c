@@ -1,5 +1,5 @@
 /* Rates that an operator has set for tenants: rows of the registry, kept with the members and told to those in memory.
- */
+ * Where the log is shared it has them, and the registry what this server knows of them (registry_common.c). */
 #include "tenants/registry_impl.h"
 
 /* The member's own, or the server's. Some lock held. */
@@ -36,16 +36,25 @@ static void put(struct ld_tenants *r, const char *name, const struct ld_rate *ow
     pthread_rwlock_unlock(&r->lock);
 }
 
+bool ld_rate_take_over(struct ld_tenants *r, const char *name, const struct ld_rate *own)
+{
+    const bool is_written = ld_registry_set_rate(r->file, name, own) == LD_STORE_OK;
+
+    if (is_written)
+        put(r, name, own);
+    return is_written;
+}
+
 /* Beside creations and removals one at a time, so that the row that is changed is that of the tenant that was found. */
 void ld_tenants_set_rate(struct ld_tenants *r, const char *name, const struct ld_rate *own, struct ld_problem *p)
 {
     pthread_mutex_lock(&r->change_lock);
-    if (!ld_tenants_has(r, name))
+    if (r->nodes != NULL)
+        ld_nodes_set_rate(r, name, own, p);
+    else if (!ld_tenants_has(r, name))
         ld_problem_no_tenant(p, name);
-    else if (ld_registry_set_rate(r->file, name, own) != LD_STORE_OK)
+    if (p->status == 0 && !ld_rate_take_over(r, name, own))
         ld_problem_set(p, 503, "the registry cannot be written");
-    else
-        put(r, name, own);
     pthread_mutex_unlock(&r->change_lock);
 }
 

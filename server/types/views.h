@@ -70,7 +70,7 @@ struct ld_tenant_view {
 struct ld_arm_stats { /* over a time window, from the store */
     const char *arm;
     uint64_t decided, rewarded;
-    double reward_sum;
+    double reward_sum, square_sum; /* square_sum NaN: not known */
 };
 /* Values told of a metric since its book has counted them; where that is behind the log nothing is known. */
 struct ld_metric_stats {

@@ -35,8 +35,24 @@ def test_a_database_without_tables_is_named_and_init_makes_them_once(pg):
     assert "were there already" in cluster("init", LAPLACED_LOG=pg.url)
     assert json.loads(cluster("init", "--json", "--log", pg.url)) == {"is_new": False}
     tables = pg.primary.sql("SELECT string_agg(tablename, ' ' ORDER BY tablename) FROM pg_tables WHERE schemaname = 'laplaced'")
-    assert tables == "batch generation node tenant version"
+    assert tables == "batch common generation key node rate tenant version"
     assert pg.primary.sql("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'laplaced'") == kit.ROLE
+
+
+def test_tables_of_an_older_version_are_brought_to_the_newest_with_what_is_in_them(pg):
+    primary, newest = pg.primary, VERSION
+    primary.sql("CREATE DATABASE older OWNER laplaced", "postgres")
+    url = pg.url.replace(f"/{kit.DATABASE}", "/older")
+    primary.sql(SCHEMAS[0].read_text(), "older", kit.ROLE)
+    primary.sql("INSERT INTO laplaced.tenant (name, last, created_at) VALUES ('shop', 7, 1)", "older", kit.ROLE)
+    said = cluster("status", "--log", url, expect=1)
+    assert f"have version 1, this program knows {newest}" in said and "laplacectl cluster init" in said
+    for _ in range(2):
+        assert "were there already" in cluster("init", "--log", url)
+        assert primary.sql("SELECT string_agg(number::text, ' ' ORDER BY number) FROM laplaced.version", "older") == " ".join(map(str, range(1, newest + 1)))
+    assert json.loads(cluster("status", "--log", url, "--json"))["tenants"][0]["name"] == "shop"
+    columns = "SELECT string_agg(table_name || '.' || column_name || ' ' || data_type, ',' ORDER BY table_name, column_name) FROM information_schema.columns WHERE table_schema = 'laplaced'"
+    assert primary.sql(columns, "older") == primary.sql(columns)
 
 
 def test_status_shows_standbys_servers_and_tenants(pg):
@@ -94,19 +110,6 @@ def test_tables_of_a_newer_version_are_refused(pg):
         pg.primary.sql(f"DELETE FROM laplaced.version WHERE number = {VERSION + 1}")
 
 
-def test_tables_of_an_older_version_are_refused_until_init_has_brought_them_up(pg):
-    url = pg.url.rsplit("/", 1)[0] + "/older"
-    pg.primary.sql(f"CREATE DATABASE older OWNER {kit.ROLE}", "postgres")
-    pg.primary.sql(SCHEMAS[0].read_text(), "older", user=kit.ROLE)
-    pg.primary.sql("INSERT INTO laplaced.tenant (name, last, created_at) VALUES ('shop', 4711, 0)", "older", user=kit.ROLE)
-    said = cluster("status", "--log", url, expect=1)
-    assert f"have version 1, this program knows {VERSION}" in said and "laplacectl cluster init" in said
-    for _ in range(2):
-        cluster("init", "--log", url)
-    assert [(t["name"], t["seq"]) for t in json.loads(cluster("status", "--log", url, "--json"))["tenants"]] == [("shop", 4711)]
-    assert pg.primary.sql("SELECT max(number) FROM laplaced.version", "older") == str(VERSION)
-
-
 def test_init_that_fails_half_way_leaves_nothing(pg):
     pg.primary.sql("CREATE DATABASE taken", "postgres")
     pg.primary.sql("CREATE SCHEMA laplaced", "taken")
@@ -118,8 +121,9 @@ def test_init_that_fails_half_way_leaves_nothing(pg):
 def test_the_files_text_is_what_init_runs(pg):
     """A database that an operator made by psql, from all of them in order, is as good."""
     pg.primary.sql(f"CREATE DATABASE by_hand OWNER {kit.ROLE}", "postgres")
-    for schema in SCHEMAS:
-        pg.primary.sql(schema.read_text(), "by_hand", user=kit.ROLE)
+    for number, path in enumerate(SCHEMAS, 1):
+        pg.primary.sql(path.read_text(), "by_hand", user=kit.ROLE)
+        pg.primary.sql(f"INSERT INTO laplaced.version (number) VALUES ({number}) ON CONFLICT DO NOTHING", "by_hand", user=kit.ROLE)
     assert "were there already" in cluster("init", "--log", pg.url.rsplit("/", 1)[0] + "/by_hand")
 
 

@@ -183,6 +183,7 @@ static enum ld_shared_rc drop(struct ld_shared_log *log, uint64_t id, struct ld_
     if (t == NULL)
         return say(LD_SHARED_NONE, why, "no such tenant");
     t->is_dropped = true;
+    log_of(log)->revision++;
     return LD_SHARED_OK;
 }
 
@@ -370,6 +371,115 @@ static enum ld_shared_rc laggards(struct ld_shared_log *log, uint64_t generation
     return LD_SHARED_OK;
 }
 
+/* ---- what servers have in common ------------------------------------------------------------------------------ */
+
+static enum ld_shared_rc common(struct ld_shared_log *log, struct ld_shared_common *out, struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    *out = (struct ld_shared_common){.revision = l->revision, .n_nodes = 1};
+    return LD_SHARED_OK;
+}
+
+/* The number of the tenant of that name; 0: there is none. */
+static uint64_t id_of(const struct kbt_shared_log *l, const char *name)
+{
+    for (size_t i = 0; i < l->n_tenants; i++)
+        if (strcmp(l->tenant[i].name, name) == 0 && !l->tenant[i].is_dropped)
+            return l->tenant[i].id;
+    return 0;
+}
+
+static bool tell_keys(const struct kbt_shared_log *l, ld_shared_key_fn fn, void *arg)
+{
+    for (size_t i = 0; i < l->n_keys; i++)
+        if ((l->keys[i].tenant[0] == '\0' || id_of(l, l->keys[i].tenant) != 0) &&
+            !fn(arg, &l->keys[i], id_of(l, l->keys[i].tenant)))
+            return false;
+    return true;
+}
+
+static enum ld_shared_rc keys(struct ld_shared_log *log, ld_shared_key_fn fn, void *arg, uint64_t *revision,
+                              struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    *revision = l->revision;
+    return tell_keys(l, fn, arg) ? LD_SHARED_OK : LD_SHARED_NOMEM;
+}
+
+static bool make_change(struct kbt_shared_log *l, const struct ld_shared_key_change *change)
+{
+    l->revision++;
+    if (change->add != NULL && l->n_keys == KBT_SHARED_KEYS)
+        abort();
+    if (change->add != NULL && (change->add->tenant[0] == '\0' || id_of(l, change->add->tenant) != 0)) {
+        l->keys[l->n_keys++] = *change->add;
+        return true;
+    }
+    for (size_t i = 0; change->add == NULL && i < l->n_keys; i++)
+        if (strcmp(l->keys[i].id, change->remove) == 0) {
+            l->keys[i] = l->keys[--l->n_keys];
+            return true;
+        }
+    return false;
+}
+
+static enum ld_shared_rc change_key(struct ld_shared_log *log, const struct ld_shared_key_change *change,
+                                    uint64_t *revision, struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    change->begin(change->arg);
+    if (!tell_keys(l, change->each, change->arg))
+        return LD_SHARED_NOMEM;
+    if (!change->judge(change->arg))
+        return LD_SHARED_BEHIND;
+    if (!make_change(l, change))
+        return say(LD_SHARED_NONE, why, "no such tenant, or key");
+    *revision = l->revision;
+    if (!l->is_key_unknown)
+        return LD_SHARED_OK;
+    l->is_key_unknown = false;
+    return say(LD_SHARED_UNKNOWN, why, "asked to be unknown");
+}
+
+static enum ld_shared_rc set_rate(struct ld_shared_log *log, uint64_t id, const struct ld_rate *own,
+                                  struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+    struct kbt_shared_tenant *t = find_id(l, id);
+
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    if (t == NULL)
+        return say(LD_SHARED_NONE, why, "no such tenant");
+    t->has_rate = own != NULL;
+    t->rate = own != NULL ? *own : (struct ld_rate){.rate = 0};
+    l->revision++;
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc rates(struct ld_shared_log *log,
+                               void (*fn)(void *arg, const char *name, const struct ld_rate *own), void *arg,
+                               struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    for (size_t i = 0; i < l->n_tenants; i++)
+        if (l->tenant[i].has_rate && !l->tenant[i].is_dropped)
+            fn(arg, l->tenant[i].name, &l->tenant[i].rate);
+    return LD_SHARED_OK;
+}
+
 static void health(struct ld_shared_log *log, struct ld_shared_health *out)
 {
     (void)log;
@@ -392,6 +502,11 @@ static const struct ld_shared_ops operations = {.find = find,
                                                 .tips = tips,
                                                 .report = report,
                                                 .laggards = laggards,
+                                                .common = common,
+                                                .keys = keys,
+                                                .change_key = change_key,
+                                                .set_rate = set_rate,
+                                                .rates = rates,
                                                 .health = health,
                                                 .close = close_nothing};
 
@@ -402,6 +517,7 @@ void kbt_shared_log_init(struct kbt_shared_log *l, uint64_t key)
     memset(l, 0, sizeof *l);
     l->base.ops = &operations;
     l->key = key;
+    l->revision = 1;
 }
 
 void kbt_shared_log_close(struct kbt_shared_log *l)

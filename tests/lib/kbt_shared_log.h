@@ -34,9 +34,12 @@ struct kbt_shared_tenant {
     struct kbt_shared_batch *coming; /* [n_coming] all of the log, rewritten, whose outcome is unknown; NULL: none */
     size_t n_coming;
     uint64_t generation, coming_generation;
+    bool has_rate;
+    struct ld_rate rate;
 };
 
 #define KBT_SHARED_TENANTS 4
+#define KBT_SHARED_KEYS 16
 
 struct kbt_shared_log {
     struct ld_shared_log base;
@@ -47,6 +50,10 @@ struct kbt_shared_log {
     uint64_t reported;   /* what a server said last */
     const char *laggard; /* a server that never reports one; NULL: there is none */
     size_t n_tenants;
+    struct ld_key keys[KBT_SHARED_KEYS];
+    size_t n_keys;
+    uint64_t revision;         /* moves from 1 on */
+    bool is_key_unknown;       /* the next change of a key is made, and its outcome is unknown */
     void (*meddle)(void *arg); /* before a turn is given to who asks for it: others may write; NULL: nobody does */
     void *arg;
     size_t n_takes, meddle_at; /* not before so many takes */

@@ -49,7 +49,7 @@ static int open_shelf(struct shelf *s)
     s->file = NULL;
     if (ld_registry_open(&s->file, s->path, &why) != LD_STORE_OK)
         return -1;
-    if (ld_keys_open(&s->keys, s->file, &why) == 0)
+    if (ld_keys_open(&s->keys, s->file, NULL, false, &why) == 0)
         return 0;
     ld_registry_close(s->file);
     s->file = NULL;
