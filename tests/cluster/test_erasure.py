@@ -97,7 +97,7 @@ def test_a_user_is_gone_everywhere_when_it_is_answered(three, database):  # noqa
         assert api.call("POST", "/reward", {"decision": "secret-3", "reward": 1}, tenant=name, expect=404)
     assert collections.Counter(e["type"] for e in events_of(log))["redacted"] >= 90
     fresh = Client(three.add())
-    wait_for(lambda: fresh.call("GET", f"/tenants/{name}", expect=(200, 503)).status == 200)
+    three.ready()
     assert settle([*apis, fresh], name) == (log, digest)
     assert told_in_pages(database) == []
     for i in range(5):  # and their id is a stranger's
