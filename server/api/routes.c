@@ -61,7 +61,7 @@ const struct ld_route ld_routes[] = {
     {"POST",   "/tenants/{t}/rollback",    LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED_ALONE(LD_OP_PROMOTE, fill_rollback, "taking back a promotion")},
     {"POST",   "/tenants/{t}/stop",        LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, QUEUED(LD_OP_SWITCH, fill_stop)},
     {"POST",   "/tenants/{t}/start",       LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, QUEUED(LD_OP_SWITCH, NULL)},
-    {"DELETE", "/tenants/{t}/users/{u}",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK_ALONE(ld_erasure, fill_erase, "erasure of a user")},
+    {"DELETE", "/tenants/{t}/users/{u}",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK(ld_erasure, fill_erase)},
     {"POST",   "/tenants/{t}/posterior",   LD_BODY_JSON,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_posterior)},
     {"GET",    "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_MODEL,   HANDLED(api_model)},
     {"DELETE", "/tenants/{t}/model",       LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_REQUEST, QUEUED(LD_OP_EVENT, fill_forget)},
