@@ -25,7 +25,7 @@ MONITORING='prometheus'
 CLIENTS='mypy python3-pip python3-setuptools python3-wheel nodejs npm'
 PAGES='python3'
 PACKAGE='dpkg-dev debhelper lintian fakeroot python3 mmdebstrap zsh mandoc'
-IMAGE='buildah podman runc conmon mmdebstrap'
+IMAGE='buildah podman runc conmon mmdebstrap kubernetes-client'
 HAMMER='testssl.sh slowhttptest wrk openssl'
 CLUSTER='postgresql-15 haproxy'
 PATRONI='postgresql-15 patroni python3-etcd etcd-server haproxy'
@@ -83,6 +83,7 @@ has_command() {
     nodejs) command -v node ;;
     npm) command -v npm ;;
     default-jdk-headless) command -v javac ;;
+    kubernetes-client) command -v kubectl ;;
     *) false ;;
     esac >/dev/null 2>&1
 }

@@ -1,13 +1,13 @@
 /* Who changed what, and when; keys; limits. */
 import { h, id, button, field, say } from './dom.js';
-import { get, call, lines as linesOf, of, mayManage, unless, isShared } from './api.js';
+import { get, call, lines as linesOf, of, mayManage, unless } from './api.js';
 import { table } from './table.js';
 import { bar } from './plot.js';
 import { count, num, time } from './format.js';
-import { change, notHere } from './change.js';
+import { change } from './change.js';
 import { told } from './told.js';
 
-const TYPES = 'configured,graph,arms,redacted';
+const TYPES = 'configured,graph,arms,forgotten,redacted';
 const PAGE = 25;
 
 /* --- lines of the log ---------------------------------------------------------------------------------------------- */
@@ -41,6 +41,7 @@ function whatChanged(line, older) {
     const parts = [[line.put.map((a) => a.id), 'put '], [line.remove, 'removed '], [line.stop ?? [], 'stopped '], [line.start ?? [], 'started ']].filter(([list]) => list.length);
     return [line.replace ? 'the catalogue, anew: ' : 'the catalogue: ', parts.map(([list, word], i) => [i ? '; ' : '', word, names(list)])];
   }
+  if (line.type === 'forgotten') return ['the model forgot all that it had learned, and learning began anew'];
   return ['a user was erased: a line stood here'];
 }
 
@@ -94,7 +95,7 @@ function keysOf(page, list, again) {
     said.replaceChildren(h('div', { class: 'card' }, h('p', {}, 'The key, shown this once: '), h('p', {}, h('code', { id: 'new-key' }, shown.key)), button('I have it', again)));
   };
   const revoke = (k) => change({ tenant: page.tenant, title: 'Revoke the key', done: 'The key is revoked.', words: ['The key ', h('code', {}, k.id), ' is good for nothing any more, at once.'], doIt: () => call('DELETE', of(page.tenant, 'keys', k.id)) }).then((made) => made && again());
-  return h('section', {}, h('h2', {}, 'Keys'), said, notHere('To make or revoke keys'),
+  return h('section', {}, h('h2', {}, 'Keys'), said,
     table({ id: 'keys', name: 'keys', caption: 'Keys of this tenant', rows: list, none: 'There are none.', columns: [
       { name: 'key', value: (k) => k.id, cell: (k) => h('code', {}, k.id) },
       { name: 'label', kind: 'id', value: (k) => k.label },
@@ -102,8 +103,8 @@ function keysOf(page, list, again) {
       { name: 'made', kind: 'time', value: (k) => k.created_at },
       { name: 'last used', kind: 'time', value: (k) => k.last_used_at },
       { name: 'ends', kind: 'time', value: (k) => k.expires_at },
-      ...(isShared() ? [] : [{ name: 'revoke', value: () => null, cell: (k) => button('Revoke', () => revoke(k), { class: 'small', 'aria-label': `Revoke the key ${k.id}` }) }])] }),
-    isShared() ? null : h('details', {}, h('summary', {}, 'Make a key'),
+      { name: 'revoke', value: () => null, cell: (k) => button('Revoke', () => revoke(k), { class: 'small', 'aria-label': `Revoke the key ${k.id}` }) }] }),
+    h('details', {}, h('summary', {}, 'Make a key'),
       h('form', { class: 'controls', onsubmit: make, id: 'make-key' },
         h('fieldset', {}, h('legend', {}, 'Roles'), ['decide', 'read', 'manage'].map((r) => h('label', { class: 'check' }, h('input', { type: 'checkbox', name: r, checked: r === 'read' }), r))),
         field('Label', { name: 'label' }), field('Good for', { name: 'life', chosen: '28800' }, LIVES), h('button', { type: 'submit' }, 'Make a key'))));
