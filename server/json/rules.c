@@ -86,11 +86,17 @@ const struct ld_rules ld_graph_patch_rules = {(const struct ld_rule[]){
 }, 3, 0x0};
 
 const struct ld_rules ld_server_key_rules = {(const struct ld_rule[]){
-    {.key = "roles", .choices = (const char *const[]){"admin", "metrics", "decide", NULL}, .lo = 1, .hi = 2},
+    {.key = "roles", .choices = (const char *const[]){"admin", "metrics", NULL}, .lo = 1, .hi = 2},
+    {.key = "label", .lo = 1, .hi = 64},
+    {.key = "expires_in_s", .lo = 1, .hi = 3153600000},
+}, 3, 0x0};
+
+const struct ld_rules ld_spanning_key_rules = {(const struct ld_rule[]){
+    {.key = "roles", .choices = (const char *const[]){"decide", NULL}, .lo = 1, .hi = 1},
     {.key = "label", .lo = 1, .hi = 64},
     {.key = "expires_in_s", .lo = 1, .hi = 3153600000},
     {.key = "tenants", .lo = 1, .hi = 8},
-}, 4, 0x0};
+}, 4, 0x9};
 
 const struct ld_rules ld_limits_rules = {(const struct ld_rule[]){
     {.key = "rate", .lo = 0, .hi = 1000000000},

@@ -74,8 +74,11 @@ extern const struct ld_rules ld_graph_rules;
 enum { LD_GRAPH_PATCH_USERS, LD_GRAPH_PATCH_ADD, LD_GRAPH_PATCH_REMOVE };
 extern const struct ld_rules ld_graph_patch_rules;
 
-enum { LD_SERVER_KEY_ROLES, LD_SERVER_KEY_LABEL, LD_SERVER_KEY_EXPIRES_IN_S, LD_SERVER_KEY_TENANTS };
+enum { LD_SERVER_KEY_ROLES, LD_SERVER_KEY_LABEL, LD_SERVER_KEY_EXPIRES_IN_S };
 extern const struct ld_rules ld_server_key_rules;
+
+enum { LD_SPANNING_KEY_ROLES, LD_SPANNING_KEY_LABEL, LD_SPANNING_KEY_EXPIRES_IN_S, LD_SPANNING_KEY_TENANTS };
+extern const struct ld_rules ld_spanning_key_rules;
 
 enum { LD_LIMITS_RATE, LD_LIMITS_BURST };
 extern const struct ld_rules ld_limits_rules;
