@@ -56,7 +56,9 @@ PAPER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/paper/test_*
 CLUSTER_TESTS := $(if $(WITHOUT_PG),,$(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/cluster/test_*.c)))
 FUZZ_TESTS := $(OUT)/tests/fuzz/test_corpus
 FUZZ_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/fuzz/fuzz_*.c) tests/fuzz/expect.c)
-TEST_LIB_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/lib/*.c))
+# The shared log in memory is the server's: core tests link without it.
+TEST_SERVER_OBJ := $(OUT)/tests/lib/kbt_shared_log.o
+TEST_LIB_OBJ := $(filter-out $(TEST_SERVER_OBJ),$(patsubst %.c,$(OUT)/%.o,$(wildcard tests/lib/*.c)))
 
 .PHONY: all programs
 programs: $(OUT)/laplaced $(OUT)/laplacectl # what is installed
@@ -135,7 +137,7 @@ $(PAPER_TESTS:=.o): TEST_ROOTS = -iquote tools
 $(TOOL_TESTS): $(CTL_LIB_OBJ)
 $(PAPER_TESTS): $(PAPER_LIB_OBJ)
 $(FUZZ_TESTS): $(FUZZ_OBJ)
-$(SERVER_TESTS) $(CLUSTER_TESTS) $(TOOL_TESTS) $(FUZZ_TESTS): $(OUT)/libld.a
+$(SERVER_TESTS) $(CLUSTER_TESTS) $(TOOL_TESTS) $(FUZZ_TESTS): $(TEST_SERVER_OBJ) $(OUT)/libld.a
 $(OUT)/tests/tools/bench/test_loop: $(OUT)/tests/bench/bench_loop.o $(OUT)/tests/bench/bench_machine.o
 $(OUT)/tests/tools/bench/test_bench_kors: $(OUT)/tests/bench/bench_kors.o $(OUT)/tests/bench/bench_machine.o
 # Under libFuzzer: MODE=fuzz CC=clang, by `make fuzz`.
@@ -382,5 +384,5 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
--include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/app/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
+-include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/app/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d) $(TEST_SERVER_OBJ:.o=.d)
 -include $(COVERAGE:=.d) $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(CLUSTER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)
