@@ -251,10 +251,6 @@ void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t);
 /* Whether the model finds its scales out, and has not yet. */
 bool kb_engine_is_untuned(const struct kb_engine *e);
 bool kb_engine_is_tuned(const struct kb_engine *e); /* a refit has been, and others will be */
-/* What beta is multiplied by among n candidates: more than 1 where rand_ucb decides by scales that were found, arms are
- * all that is told apart, and few rewards have come (kb_policy_doubt). The variance of a few arms rests on as many
- * means, so it is known badly at first, and an arm that began unluckily might be lost for long. */
-double kb_engine_doubt(const struct kb_engine *e, size_t n);
 
 /* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything
  * but corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). One that

@@ -119,7 +119,7 @@ static size_t limit_of(const struct ld_call *c)
     return body == LD_BODY_OBSERVE && c->media == LD_MEDIA_NDJSON ? limits->observe_body : limits->body;
 }
 
-/* Which tenant the call is about: the name in the path goes before the header, by which an admin may name one, the
+/* Which tenant the call is about: the name in the path goes before the header, by which who has several names one, the
  * header before the key's own tenant, that before --default-tenant. */
 static void find_name(struct ld_call *c)
 {

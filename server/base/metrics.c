@@ -109,6 +109,7 @@ const struct ld_metric ld_shared_metric_table[] = {
     {"log_polls_total", NULL, LD_COUNTER, 1, FIELD(shared.polls), "Times that the shared log was asked where tenants end."},
     {"log_poll_failures_total", NULL, LD_COUNTER, 1, FIELD(shared.poll_failures), "Those that had no answer."},
     {"lag_seconds", NULL, LD_GAUGE, IN_US, FIELD(shared.lag_us), "How long a line has been in the shared log that is not folded here, at most."},
+    {"generation_lag", NULL, LD_GAUGE, 1, FIELD(shared.generation_lag), "Tenants of which lines were rewritten in the shared log (a user was erased) that are not renewed here."},
     {"followed_total", NULL, LD_COUNTER, 1, FIELD(shared.followed_rows), "Lines of other servers that were folded here."},
     {"decided_anew_total", NULL, LD_COUNTER, 1, FIELD(shared.decided_anew), "Decisions that were out of date when their turn came, and were made again."},
     {"chain_breaks_total", NULL, LD_COUNTER, 1, FIELD(shared.chain_breaks), "Times that the shared log was found to have other lines than the copy here."},
