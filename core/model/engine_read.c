@@ -138,6 +138,7 @@ void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
         .valued = (uint64_t)e->history.n_observed + e->n_unlearned,
         .compared = e->n_compared,
         .match_sum = e->match_sum,
+        .halvings = kb_decay_halvings(&e->decay, &e->spec.forgetting),
         .reward_sum = e->reward_sum,
         .users = e->users.n,
         .arms = e->arms.n_catalogue,

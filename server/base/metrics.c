@@ -14,6 +14,7 @@ const uint64_t ld_hist_bound[LD_HIST_BUCKETS] = {
 
 /* --- the table ------------------------------------------------------------------------------------------ */
 
+#define RANK_REWARDS_HELP "Rewards under /personalizer that were answered with 204, by what came of them."
 #define FIELD(f) offsetof(struct ld_metrics, f)
 #define IN_MS 1e3
 #define IN_US 1e6
@@ -63,6 +64,11 @@ const struct ld_metric ld_metric_table[] = {
     {"dictionary_resets_total", NULL, LD_COUNTER, 1, FIELD(resets), "Models made anew from their history."},
     {"dictionary_admissions_total", NULL, LD_COUNTER, 1, FIELD(admissions), "Points that entered a dictionary by themselves."},
     {"route_fallbacks_total", NULL, LD_COUNTER, 1, FIELD(route_fallbacks), "Refusals of GET /route in whose place the fallback's arm was told."},
+    {"personalizer_rewards_total", "result=\"learned\"", LD_COUNTER, 1, FIELD(rank_rewards[0]), RANK_REWARDS_HELP},
+    {"personalizer_rewards_total", "result=\"duplicate\"", LD_COUNTER, 1, FIELD(rank_rewards[1]), RANK_REWARDS_HELP},
+    {"personalizer_rewards_total", "result=\"ignored\"", LD_COUNTER, 1, FIELD(rank_rewards[2]), RANK_REWARDS_HELP},
+    {"personalizer_rewards_total", "result=\"late\"", LD_COUNTER, 1, FIELD(rank_rewards[3]), RANK_REWARDS_HELP},
+    {"personalizer_rewards_total", "result=\"unknown\"", LD_COUNTER, 1, FIELD(rank_rewards[4]), RANK_REWARDS_HELP},
     {"promotions_total", NULL, LD_COUNTER, 1, FIELD(promotions), "Challengers put in force, and rollbacks."},
     {"guardrail_promotions_total", NULL, LD_COUNTER, 1, FIELD(guardrail_promotions), "Those that a guardrail asked for."},
     {"compactions_total", NULL, LD_COUNTER, 1, FIELD(compactions), "Logs that were made to start with a summary."},

@@ -2,11 +2,12 @@
 import { h, id, button, field, say } from './dom.js';
 import { get, call, lines as linesOf, of, mayManage, unless, isShared } from './api.js';
 import { table } from './table.js';
+import { bar } from './plot.js';
 import { count, num, time } from './format.js';
 import { change, notHere } from './change.js';
 import { told } from './told.js';
 
-const TYPES = 'configured,graph,arms,redacted';
+const TYPES = 'configured,graph,arms,forgotten,redacted';
 const PAGE = 25;
 
 /* --- lines of the log ---------------------------------------------------------------------------------------------- */
@@ -40,6 +41,7 @@ function whatChanged(line, older) {
     const parts = [[line.put.map((a) => a.id), 'put '], [line.remove, 'removed '], [line.stop ?? [], 'stopped '], [line.start ?? [], 'started ']].filter(([list]) => list.length);
     return [line.replace ? 'the catalogue, anew: ' : 'the catalogue: ', parts.map(([list, word], i) => [i ? '; ' : '', word, names(list)])];
   }
+  if (line.type === 'forgotten') return ['the model forgot all that it had learned, and learning began anew'];
   return ['a user was erased: a line stood here'];
 }
 
@@ -51,10 +53,10 @@ function trailTable(page, all) {
   const rows = all.map((line, i) => ({ line, older: all.slice(i + 1).find((one) => one.type === 'configured') }));
   return table({ id: 'trail', name: 'audit', caption: 'Changes of configuration, graph and catalogue, promotions and erasures; the newest first', rows, columns: [
     { name: 'event', kind: 'count', value: (r) => r.line.seq },
+    { name: 'what', value: (r) => JSON.stringify(r.line), cell: (r) => whatChanged(r.line, r.older) },
     { name: 'at (UTC)', kind: 'time', value: (r) => r.line.at },
     { name: 'by key', value: (r) => r.line.by ?? null, cell: (r) => (r.line.by ? h('code', {}, id(r.line.by)) : '–') },
-    { name: 'kind', value: (r) => r.line.type },
-    { name: 'what', value: (r) => JSON.stringify(r.line), cell: (r) => whatChanged(r.line, r.older) }] });
+    { name: 'kind', value: (r) => r.line.type }] });
 }
 
 function audited(page) {
@@ -112,15 +114,14 @@ function keysOf(page, list, again) {
 
 const limitsOf = (limits) => h('section', {}, h('h2', {}, 'Limits'),
   h('p', { id: 'limits' }, limits.rate === 0 ? 'No limit on the work of this tenant' : [`${num(limits.rate)} tokens come in a second, ${num(limits.burst)} can be saved up`],
-    limits.own ? ', set for this tenant.' : ', by the options of the server.'));
+    limits.own ? ', set for this tenant.' : ', by the options of the server.',
+    limits.available === null ? '' : [' There are now ', h('span', { class: 'with-bar', id: 'available' }, bar(limits.burst > 0 ? limits.available / limits.burst : 0), num(limits.available)), '.']));
 
 /* --- the screen ---------------------------------------------------------------------------------------------------------- */
 
 export function audit(page) {
   const { signal } = page;
-  const held = page.renewed((live, again) => live(async () => ({
-    keys: (await mayManage(page.tenant, { signal })) ? (await unless([403], { keys: null }, get(of(page.tenant, 'keys'), { signal }))).keys : null,
-    limits: await get(of(page.tenant, 'limits'), { signal }) }),
-  ({ keys, limits }) => h('div', {}, keysOf(page, keys, again), limitsOf(limits)), 0));
-  return h('div', {}, h('h1', {}, 'Audit of ', id(page.tenant)), audited(page), held);
+  const held = page.renewed((live, again) => live(async () => ({ keys: (await mayManage(page.tenant, { signal })) ? (await unless([403], { keys: null }, get(of(page.tenant, 'keys'), { signal }))).keys : null }),
+    ({ keys }) => keysOf(page, keys, again), 0));
+  return h('div', {}, h('h1', {}, 'Audit of ', id(page.tenant)), audited(page), held, page.live(() => get(of(page.tenant, 'limits'), { signal }), limitsOf, 10));
 }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A member of an object, or a value by itself (key NULL). The limits are those of a number, of the bytes of a string or
  * of the items of an array; an end that is open does not belong to them. */
@@ -13,7 +14,7 @@ struct ld_rule {
     const char *key;
     const char *const *choices; /* of an enumeration, NULL behind the last */
     double lo, hi;              /* INFINITY: none */
-    bool is_required, is_lo_open, is_hi_open;
+    bool is_lo_open, is_hi_open;
     bool is_magnitude; /* a server may bound it closer (ld_doc_bound) */
 };
 
@@ -21,6 +22,7 @@ struct ld_rule {
 struct ld_rules {
     const struct ld_rule *rule;
     size_t n;
+    uint64_t required; /* bits of those that an object must have */
 };
 
 #define LD_MAX_DEPTH 16u

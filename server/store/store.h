@@ -115,6 +115,9 @@ struct ld_book_row {
 int ld_store_put_books(struct ld_store *s, const struct ld_book_row *rows, size_t n, struct ld_message *why);
 /* fn for each row, borrowed; not 0 ends it and is returned. */
 int ld_store_each_book(struct ld_store *s, int (*fn)(void *arg, const struct ld_book_row *row), void *arg);
+/* The same for the row of one name alone, where there is one. */
+int ld_store_one_book(struct ld_store *s, const char *name, int (*fn)(void *arg, const struct ld_book_row *row),
+                      void *arg);
 
 /* Compaction (store_summary.c). The writer stages the lines of a summary, some at a time, and then lets the log start
  * with them, in the place of all rows up to `last`, which the books (below) have taken; trimming, some rows at a time,

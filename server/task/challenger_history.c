@@ -153,7 +153,7 @@ static int get_row(void *arg, const struct ld_book_row *row)
     const struct getting *g = arg;
     struct kb_reader r;
 
-    if (strcmp(row->name, ROW) != 0 || row->version != VERSION)
+    if (row->version != VERSION)
         return 0;
     kb_reader_init(&r, row->body, row->n_body);
     const size_t n = kb_get_count(&r, LD_MAX_CHALLENGERS);
@@ -174,5 +174,5 @@ int ld_score_histories_get(struct ld_store *store, uint64_t tip, struct ld_kept_
     struct getting g = {kept, n, tip};
 
     *n = 0;
-    return ld_store_each_book(store, get_row, &g);
+    return ld_store_one_book(store, ROW, get_row, &g);
 }
