@@ -56,7 +56,9 @@ PAPER_TESTS := $(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/paper/test_*
 CLUSTER_TESTS := $(if $(WITHOUT_PG),,$(patsubst tests/%.c,$(OUT)/tests/%,$(wildcard tests/cluster/test_*.c)))
 FUZZ_TESTS := $(OUT)/tests/fuzz/test_corpus
 FUZZ_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/fuzz/fuzz_*.c) tests/fuzz/expect.c)
-TEST_LIB_OBJ := $(patsubst %.c,$(OUT)/%.o,$(wildcard tests/lib/*.c))
+# The shared log in memory is the server's: core tests link without it.
+TEST_SERVER_OBJ := $(OUT)/tests/lib/kbt_shared_log.o
+TEST_LIB_OBJ := $(filter-out $(TEST_SERVER_OBJ),$(patsubst %.c,$(OUT)/%.o,$(wildcard tests/lib/*.c)))
 
 .PHONY: all programs
 programs: $(OUT)/laplaced $(OUT)/laplacectl # what is installed
@@ -96,7 +98,7 @@ $(OUT)/server/shared/pg_%.o: CFLAGS_ALL += -isystem $(PG_INCLUDE)
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/registry_0004.sql schema/shared_0001.sql schema/shared_0003.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/0011_generations.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/registry_0004.sql schema/shared_0001.sql schema/shared_0002.sql schema/shared_0003.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
@@ -135,7 +137,7 @@ $(PAPER_TESTS:=.o): TEST_ROOTS = -iquote tools
 $(TOOL_TESTS): $(CTL_LIB_OBJ)
 $(PAPER_TESTS): $(PAPER_LIB_OBJ)
 $(FUZZ_TESTS): $(FUZZ_OBJ)
-$(SERVER_TESTS) $(CLUSTER_TESTS) $(TOOL_TESTS) $(FUZZ_TESTS): $(OUT)/libld.a
+$(SERVER_TESTS) $(CLUSTER_TESTS) $(TOOL_TESTS) $(FUZZ_TESTS): $(TEST_SERVER_OBJ) $(OUT)/libld.a
 $(OUT)/tests/tools/bench/test_loop: $(OUT)/tests/bench/bench_loop.o $(OUT)/tests/bench/bench_machine.o
 $(OUT)/tests/tools/bench/test_bench_kors: $(OUT)/tests/bench/bench_kors.o $(OUT)/tests/bench/bench_machine.o
 # Under libFuzzer: MODE=fuzz CC=clang, by `make fuzz`.
@@ -158,8 +160,8 @@ SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% check-cluster run-cluster layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
-    $(call wants,--package,deb test-package test-deb) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
+    $(call wants,--test,test test-% check-cluster run-cluster layers lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
+    $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
     $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
@@ -169,7 +171,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run run-cluster tour paper test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
+.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -212,6 +214,15 @@ peeking: $(OUT)/tests/peeking/peeking ## minutes: what an experiment says, looke
 	seq 0 $$(($(JOBS) - 1)) | OPENBLAS_NUM_THREADS=1 xargs -P $(JOBS) -I @ sh -c '$< $(RUNS) $(JOBS) @ > $(BUILD)/bench/peeking-@.jsonl'
 	cat $(BUILD)/bench/peeking-*.jsonl > $(BUILD)/bench/peeking.jsonl && rm $(BUILD)/bench/peeking-*.jsonl
 	$(PYTHON) tests/peeking/table.py $(BUILD)/bench/peeking.jsonl --page docs/PEEKING.md
+console-pictures: ## pictures of the console's screens into docs/figures, of a server that has played real people: make console-pictures DATA=DIR (docs/DATA.md)
+	$(MAKE) all
+	LAPLACED_BIN=$(abspath $(OUT))/laplaced LAPLACECTL_BIN=$(abspath $(OUT))/laplacectl $(PYTHON) tests/http/console_pictures.py $(DATA)
+regret: SEEDS = 20
+regret: $(OUT)/tests/quality/regret ## minutes: regret of the default row over 20 seeds, in the engine itself; writes docs/REGRET.md: make regret SEEDS=20 JOBS=2
+	@mkdir -p $(BUILD)/bench
+	rm -f $(BUILD)/bench/regret-*.jsonl
+	seq 0 $$(($(JOBS) - 1)) | OPENBLAS_NUM_THREADS=1 xargs -P $(JOBS) -I @ sh -c '$< $(SEEDS) $(JOBS) @ > $(BUILD)/bench/regret-@.jsonl'
+	$(PYTHON) tests/quality/table.py $(BUILD)/bench/regret-*.jsonl --page docs/REGRET.md
 test-http: all $(OUT)/tests/server/json/judge ## tests over HTTP against openapi.yaml and dense oracles
 	sh tests/run.sh $(OUT) http
 contract: all ## openapi.yaml under linters, and a client generated from it at a live server (tools from npm, pinned)
@@ -373,5 +384,5 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 20
 
--include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/app/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d)
+-include $(CORE_OBJ:.o=.d) $(SERVER_OBJ:.o=.d) $(OUT)/server/app/main.d $(CTL_OBJ:.o=.d) $(PAPER_OBJ:.o=.d) $(TEST_LIB_OBJ:.o=.d) $(TEST_SERVER_OBJ:.o=.d)
 -include $(COVERAGE:=.d) $(CORE_TESTS:=.d) $(SERVER_TESTS:=.d) $(TOOL_TESTS:=.d) $(PAPER_TESTS:=.d) $(CLUSTER_TESTS:=.d) $(FUZZ_TESTS:=.d) $(FUZZ_OBJ:.o=.d) $(BENCH_LIB:.o=.d)

@@ -97,6 +97,10 @@ class Converter:
         else:
             out["oneOf"] = [{**self.schema(target), "nullable": True}, *map(self.schema, schemas[1:])]
 
+    @staticmethod
+    def is_text(node):
+        return node.get("type") == "string" and "enum" not in node
+
     def is_object(self, node):
         return (self.target(node["$ref"]) if "$ref" in node else node).get("type") == "object"
 
@@ -130,7 +134,7 @@ class Converter:
         assert not unknown, f"tools/openapi30.py does not know {unknown}"
         out = {k: v for k, v in node.items() if k in KEPT and (k, v) != ("default", None)}  # a parser of generators takes null for no array
         typed(node, out)
-        if "$ref" in node and self.target(node["$ref"]).get("type") == "string":  # generators would make a class of it that extends a text
+        if "$ref" in node and self.is_text(self.target(node["$ref"])):  # generators would make a class of it that extends a text
             out = {**self.schema(self.target(node["$ref"])), **out}
         elif "$ref" in node:
             out["allOf"] = [{"$ref": node["$ref"]}]

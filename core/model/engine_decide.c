@@ -295,9 +295,8 @@ static void weigh_policy(const struct kb_engine *e, const struct kb_candidates *
 
     if (is_split)
         weigh_split(e, cand, ids, v->propensity);
-    const double beta = e->spec.conf.beta * kb_engine_doubt(e, cand->n);
-    kb_policy_propensities(rule, kb_policy_scale(rule, beta, (double)e->history.n_observed), cand->n, v->mean, v->sd,
-                           is_split ? v->propensity : v->score, v->propensity, &s->arena);
+    kb_policy_propensities(rule, kb_policy_scale(rule, e->spec.conf.beta, (double)e->history.n_observed), cand->n,
+                           v->mean, v->sd, is_split ? v->propensity : v->score, v->propensity, &s->arena);
 }
 
 /* One prediction for all, then the rule on what it says. ids: the candidates' names. */

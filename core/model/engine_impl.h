@@ -8,6 +8,7 @@
  *   engine_model.c  events that change the model: configured, graph
  *   engine_arms.c   and the catalogue
  *   engine_reset.c  dictionary events that build the posterior anew, at once or in the background
+ *   engine_forget.c the event that makes a model forget
  *   engine_admit.c  dictionary events that let one point in, likewise
  *   engine_work.c   what the background is given and gives back
  *   engine_build.c, build.c  the posterior and the dictionary that a reset puts in force; builds
@@ -85,6 +86,7 @@ struct kb_staged {
     struct kb_spec found;           /* of one that is planned */
     bool has_tuning;
     struct kb_spec reset_spec; /* the values that the reset puts in force */
+    struct kb_anew *anew;      /* of an event that forgets (engine_forget.c) */
     bool awaits_reset;         /* applied, but what it changes waits for the reset that must come next */
     struct kb_build *build;    /* begun: to be open once the event is applied */
     /* Follow-up returned last: */
@@ -161,9 +163,10 @@ extern const struct kb_event_ops kb_ops_configured, kb_ops_graph, kb_ops_arms,
     kb_ops_dictionary; /* engine_model.c, engine_reset.c */
 extern const struct kb_event_ops kb_admission_ops, kb_begun_point_ops, kb_entered_point_ops; /* engine_admit.c */
 extern const struct kb_event_ops kb_ops_decided, kb_ops_rewarded, kb_ops_observed, kb_ops_expired, kb_ops_activated,
-    kb_ops_late, kb_ops_redacted;                 /* engine_log.c */
-extern const struct kb_event_ops kb_ops_summary;  /* engine_summary.c */
-extern const struct kb_event_ops kb_ops_measured; /* engine_metric.c */
+    kb_ops_late, kb_ops_redacted;                  /* engine_log.c */
+extern const struct kb_event_ops kb_ops_summary;   /* engine_summary.c */
+extern const struct kb_event_ops kb_ops_measured;  /* engine_metric.c */
+extern const struct kb_event_ops kb_ops_forgotten; /* engine_forget.c */
 
 static inline size_t kb_engine_dim(const struct kb_engine *e)
 {
@@ -199,6 +202,7 @@ enum kb_err kb_engine_stage_nodes(struct kb_engine *e, const struct kb_user_grap
 /* For apply: swaps `moves`, and retires what they replace. */
 void kb_engine_swap_staged(struct kb_engine *e);
 void kb_catalogue_free(void *change);
+void kb_anew_free(void *anew);
 
 /* Whether the coming values make another model than the one in force. */
 bool kb_engine_changes_model(const struct kb_engine *e);
@@ -247,10 +251,6 @@ void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t);
 /* Whether the model finds its scales out, and has not yet. */
 bool kb_engine_is_untuned(const struct kb_engine *e);
 bool kb_engine_is_tuned(const struct kb_engine *e); /* a refit has been, and others will be */
-/* What beta is multiplied by among n candidates: more than 1 where rand_ucb decides by scales that were found, arms are
- * all that is told apart, and few rewards have come (kb_policy_doubt). The variance of a few arms rests on as many
- * means, so it is known badly at first, and an arm that began unluckily might be lost for long. */
-double kb_engine_doubt(const struct kb_engine *e, size_t n);
 
 /* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything
  * but corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). One that

@@ -14,7 +14,6 @@
 
 #include "base/alloc.h"
 #include "posterior/scale_search.h"
-#include "rules/policy.h"
 #include "spec/fields.h"
 
 #define EVALUATIONS 60.0         /* of the objective in one refit */
@@ -45,22 +44,6 @@ bool kb_engine_is_untuned(const struct kb_engine *e)
 bool kb_engine_is_tuned(const struct kb_engine *e)
 {
     return is_tunable(&e->spec) && e->n_tunings > 0;
-}
-
-/* Whether arms are all that the model tells apart, as in an A/B test. */
-static bool knows_arms_alone(const struct kb_engine *e)
-{
-    const enum kb_user_kernel_type users = e->spec.user_kernel.type;
-
-    return e->spec.context_dim == 0 && e->spec.arm_dim == 0 &&
-           (users == KB_USER_ONES || (kb_user_kernel_reads_graph(users) && e->graph_ref == NULL));
-}
-
-double kb_engine_doubt(const struct kb_engine *e, size_t n)
-{
-    return e->spec.rule.type == KB_RULE_RAND_UCB && kb_engine_is_tuned(e) && knows_arms_alone(e)
-               ? kb_policy_doubt(n, e->history.n_observed)
-               : 1;
 }
 
 bool kb_engine_is_refit_due(const struct kb_engine *e, size_t n_more)

@@ -33,9 +33,6 @@
 #include <float.h>
 #include <math.h>
 
-#define MOST_DOUBT 0.5        /* chosen with the next by simulated A/B tests: decisions/0129 */
-#define REWARDS_OF_DOUBT 50.0 /* for each candidate, by which half of it is gone */
-
 /* Share of each arm before exploration is mixed in; sums to 1. */
 typedef void shares_fn(double scale, size_t n, const double *mean, const double *sd, const double *score, double *share,
                        struct kb_arena *arena);
@@ -197,11 +194,6 @@ static shares_fn *const rules[KB_RULE_N] = {
 double kb_policy_scale(const struct kb_rule_spec *rule, double beta, double n_learned)
 {
     return rule->type != KB_RULE_IGW ? beta : rule->gamma_scale * pow(n_learned, rule->gamma_exponent) / rule->scale;
-}
-
-double kb_policy_doubt(size_t n, double n_learned)
-{
-    return 1 + MOST_DOUBT / (1 + n_learned / (REWARDS_OF_DOUBT * (double)n));
 }
 
 void kb_policy_explore(const struct kb_rule_spec *rule, size_t n, double *share)

@@ -24,10 +24,6 @@
  * `beta`; gamma of igw is gamma_scale n_learned^gamma_exponent / scale, for gaps in reward units. */
 double kb_policy_scale(const struct kb_rule_spec *rule, double beta, double n_learned);
 
-/* What rand_ucb multiplies beta by while few rewards tell the scales that deviations rest on: 1.5 at first, 1.25 at
- * fifty rewards for each of n candidates, 1 at last. Whom it is for: kb_engine_doubt. */
-double kb_policy_doubt(size_t n, double n_learned);
-
 /* Fills propensity[0..n-1] (sums to 1 within 1e-9; renormalised). scale: kb_policy_scale. Draws its work space from the
  * arena (kb_policy_bytes). Under split `score` has the weights of the candidates, and may be `propensity` itself.
  * n >= 1. */

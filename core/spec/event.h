@@ -30,7 +30,8 @@
     X(KB_EV_SUMMARY, "summary")                                                                                        \
     X(KB_EV_REDACTED, "redacted")                                                                                      \
     X(KB_EV_TUNED, "tuned")                                                                                            \
-    X(KB_EV_MEASURED, "measured")
+    X(KB_EV_MEASURED, "measured")                                                                                      \
+    X(KB_EV_FORGOTTEN, "forgotten")
 
 enum kb_event_type { KB_EV_NONE, KB_EVENT_MAP(KB_WORD_ENUM) };
 extern const struct kb_words kb_event_words;

@@ -101,7 +101,7 @@ void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op)
     }
     if (c->caller.key[0] != '\0') {
         strcpy(op->by, c->caller.key);
-        if (op->event.type == KB_EV_GRAPH || op->event.type == KB_EV_ARMS)
+        if (op->event.type == KB_EV_GRAPH || op->event.type == KB_EV_ARMS || op->event.type == KB_EV_FORGOTTEN)
             op->event.by = op->by;
     }
     ld_tenant_submit(t, op);

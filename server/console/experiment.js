@@ -16,19 +16,30 @@ const differing = (d, scale) => [
   interval('holds always', (r) => d(r)?.low ?? null, (r) => d(r)?.high ?? null),
   { name: '', kind: 'plot', ...(typeof scale === 'function' ? {} : { head: axis(scale) }), value: () => null, cell: (r) => (d(r) ? whisker(typeof scale === 'function' ? scale(r) : scale, d(r).estimate, d(r).low, d(r).high, 'c0', 0) : '–') },
   { name: 'lift', kind: 'percent', value: (r) => d(r)?.lift ?? null }];
+const liftHolds = (d) => interval('its interval', (r) => d(r)?.lift_lower ?? null, (r) => d(r)?.lift_upper ?? null, percent);
 
 function byArm(e) {
   const against = new Map(e.differences.map((d) => [d.arm, d]));
-  const rows = e.arms.map((a) => ({ ...a, ...a.policy, difference: against.get(a.arm) })).sort((a, b) => b.p_best - a.p_best);
+  const rows = e.arms.map((a) => ({ ...a, difference: against.get(a.arm) })).sort((a, b) => b.p_best - a.p_best);
   return table({ id: 'proved', name: 'experiment', caption: `Arms of the experiment; ${count(e.decisions.counted)} decisions counted, ${count(e.decisions.waiting)} wait for their reward`, rows, columns: [
     { name: 'arm', kind: 'id', value: (r) => r.arm },
     { name: 'probably best', kind: 'percent', value: (r) => r.p_best, cell: (r) => h('span', { class: 'with-bar' }, bar(r.p_best), percent(r.p_best)) },
     { name: 'verdict', kind: 'word', value: (r) => (r.difference ? VERDICTS[r.difference.verdict] : 'baseline') },
-    ...differing((r) => r.difference, scaleOf(e.differences)),
-    { name: 'mean reward', kind: 'num', value: (r) => r.mean },
-    interval('holds always ', (r) => r.low, (r) => r.high),
-    { name: 'decisions', kind: 'count', value: (r) => r.decisions },
+    ...differing((r) => r.difference, scaleOf(e.differences)), liftHolds((r) => r.difference),
     { name: 'loss if chosen', kind: 'num', value: (r) => r.expected_loss }] });
+}
+
+/** What each arm earned by itself: of the policy, and of the holdout where there is one. */
+function means(e) {
+  const scale = span(e.arms.flatMap((a) => [a.policy.low, a.policy.high, a.policy.mean])), hasHoldout = e.arms.some((a) => a.holdout.decisions > 0);
+  const side = (name, of_, end) => [
+    { name, kind: 'num', value: (a) => of_(a).mean }, interval(`holds always${end}`, (a) => of_(a).low, (a) => of_(a).high),
+    { name: `decisions${end}`, kind: 'count', value: (a) => of_(a).decisions }];
+  return table({ id: 'proved-means', name: 'experiment-means', caption: `Mean reward of the arms where the policy showed them${hasHoldout ? ', and where the holdout did' : ''}`, rows: e.arms, columns: [
+    { name: 'arm', kind: 'id', value: (a) => a.arm },
+    ...side('mean reward', (a) => a.policy, ''),
+    { name: '', kind: 'plot', head: axis(scale), value: () => null, cell: (a) => whisker(scale, a.policy.mean, a.policy.low, a.policy.high) },
+    ...(hasHoldout ? side('holdout', (a) => a.holdout, ' ') : [])] });
 }
 
 /** The policy against the holdout, by the reward and by each metric that is compared. */
@@ -38,7 +49,7 @@ function byPolicy(e) {
   return table({ id: 'against-holdout', name: 'policy', caption: 'The policy against the holdout, by the first decision of each user', rows, columns: [
     { name: 'of', kind: 'id', value: (r) => r.of ?? 'reward', cell: (r) => (r.of === null ? 'reward' : id(r.of)) },
     { name: 'verdict', kind: 'word', value: (r) => VERDICTS[r.difference.verdict] },
-    ...differing((r) => r.difference, (r) => scaleOf([r.difference])),
+    ...differing((r) => r.difference, (r) => scaleOf([r.difference])), liftHolds((r) => r.difference),
     { name: 'decisions', kind: 'count', value: (r) => r.difference.decisions }] });
 }
 
@@ -73,7 +84,7 @@ export function proved({ experiment: e }) {
     e.advice ? h('p', { class: 'lead', id: 'advice' }, e.advice) : null,
     h('ul', { class: 'sentences', id: 'sentences' }, e.differences.map((d) => h('li', { class: TONES[d.verdict] ?? '' }, id(d.arm), ` against `, id(baseline), ': ', id(d.sentence))),
       e.policy ? h('li', { class: TONES[e.policy.verdict] ?? '' }, 'The policy against the holdout: ', e.policy.sentence) : null),
-    byArm(e), byPolicy(e), e.metrics ? byMetric(e) : null,
+    byArm(e), means(e), byPolicy(e), e.metrics ? byMetric(e) : null,
     h('p', { class: 'fine' }, e.statement, ' ', e.betting_odds));
 }
 

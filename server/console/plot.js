@@ -114,16 +114,17 @@ export function sameEnds(points, zero = false) {
  */
 export function lines(label, o, reader, height = 220) {
   const frameOf = { ...sameEnds(o.series.flatMap((one) => one.points), o.zero), ...o };
+  const within = (v) => Math.max(frameOf.y0, Math.min(frameOf.y1, v)); /* what is wider than given ends is cut at them */
   return drawing(label, height, (width) => {
     const { svg, x, y } = frame(frameOf, width, height);
     marks(svg, x, o.marks, height);
     for (const one of o.series) {
-      const at = one.points.filter((p) => known(p.y));
-      const band = at.filter((p) => known(p.low) && known(p.high));
-      const around = [...band.map((p) => `${x(p.x)},${y(p.high)}`), ...band.toReversed().map((p) => `${x(p.x)},${y(p.low)}`)];
+      const at = one.points.filter((p) => known(p.y) && p.y >= frameOf.y0 && p.y <= frameOf.y1);
+      const band = one.points.filter((p) => known(p.low) && known(p.high) && p.low <= frameOf.y1 && p.high >= frameOf.y0);
+      const around = [...band.map((p) => `${x(p.x)},${y(within(p.high))}`), ...band.toReversed().map((p) => `${x(p.x)},${y(within(p.low))}`)];
       if (band.length > 1 && !one.bars) svg.append(s('polygon', { class: `band ${one.colour}`, points: around.join(' ') }));
       for (const p of one.bars || band.length === 1 ? band : [])
-        svg.append(s('line', { class: `whisker ${one.colour}`, x1: x(p.x), x2: x(p.x), y1: y(p.low), y2: y(p.high) }));
+        svg.append(s('line', { class: `whisker ${one.colour}`, x1: x(p.x), x2: x(p.x), y1: y(within(p.low)), y2: y(within(p.high)) }));
       if (at.length > 1) svg.append(s('polyline', { class: `line ${one.colour}${one.dashed ? ' dashed' : ''}`, points: at.map((p) => `${x(p.x)},${y(p.y)}`).join(' ') }));
       for (const p of at.length < 40 ? at : []) svg.append(s('circle', { class: `dot ${one.colour}`, cx: x(p.x), cy: y(p.y), r: at.length > 1 ? 2.5 : 4 }));
     }

@@ -3,7 +3,7 @@ import { h, id, field, place } from './dom.js';
 import { get, lines as linesOf, of } from './api.js';
 import { table, interval, figure } from './table.js';
 import { lines, stacks, legend, colour, whisker, axis, span, bar, sameEnds } from './plot.js';
-import { num, count, percent, range, time, meanOf, wilson, isBinary } from './format.js';
+import { num, count, percent, range, time, meanOf } from './format.js';
 import { LINES, decisionsOf } from './log.js';
 import { proved, measured } from './experiment.js';
 
@@ -175,26 +175,9 @@ function shares(data, choice, ends) {
 
 /* --- the leaderboard ------------------------------------------------------------------------------------------ */
 
-/** Arms of the statistics with their intervals; of a server that tells none, where all rewards are 0 or 1, a mean and how many there are make an interval. */
-function armsOf({ stats, parts, all, by, step }) {
-  if (stats.arms.some((a) => a.lower !== undefined))
-    return stats.arms.map((a) => ({ arm: a.arm, decisions: a.decisions, rewards: a.rewards, mean: a.mean_reward, low: a.lower, high: a.upper })).sort((a, b) => (b.mean ?? -Infinity) - (a.mean ?? -Infinity));
-  const sums = all.reduce((a, r) => [a[0] + r.sum, a[1] + r.square_sum], [0, 0]);
-  const binary = isBinary(...sums) && stats.arms.every((a) => a.mean_reward === null || (a.mean_reward >= 0 && a.mean_reward <= 1));
-  const own = new Map();
-  if (by === 'arm' && step !== 'decision')
-    for (const r of parts) if (r.arm !== null) {
-      const have = own.get(r.arm) ?? { rewards: 0, sum: 0, squares: 0 };
-      own.set(r.arm, { rewards: have.rewards + r.rewards, sum: have.sum + r.sum, squares: have.squares + r.square_sum });
-    }
-  return stats.arms.map((a) => {
-    const sum = own.get(a.arm);
-    let ends = { low: null, high: null };
-    if (binary && a.rewards > 0) ends = wilson(a.mean_reward, a.rewards);
-    else if (sum && sum.rewards === a.rewards) ends = meanOf(sum.rewards, sum.sum, sum.squares);
-    return { arm: a.arm, decisions: a.decisions, rewards: a.rewards, mean: a.mean_reward, low: ends.low, high: ends.high };
-  }).sort((a, b) => (b.mean ?? -Infinity) - (a.mean ?? -Infinity));
-}
+/** Arms of the statistics, the best first. */
+const armsOf = ({ stats }) => stats.arms.map((a) => ({ arm: a.arm, decisions: a.decisions, rewards: a.rewards, mean: a.mean_reward, low: a.lower, high: a.upper }))
+  .sort((a, b) => (b.mean ?? -Infinity) - (a.mean ?? -Infinity));
 
 function leaders(data) {
   const rows = armsOf(data);

@@ -287,6 +287,9 @@ static const struct ld_row redacted[] = {
     BY,
 };
 
+/* Learning starts anew; what stands before it stays in the log. */
+static const struct ld_row forgotten[] = {HEAD, BY};
+
 /* --- dictionary ---------------------------------------------------------------------------------------- */
 
 static const struct ld_row sums_rows[] = {
@@ -693,6 +696,7 @@ static const struct {
     [KB_EV_REDACTED] = {LD_ROWS(redacted), NULL, NULL},
     [KB_EV_TUNED] = {LD_ROWS(tuned), open_tuned, close_tuned},
     [KB_EV_MEASURED] = {LD_ROWS(measured), NULL, NULL},
+    [KB_EV_FORGOTTEN] = {LD_ROWS(forgotten), NULL, NULL},
 };
 
 /* Those of a type, where a part of a summary, or whether it is a reset, says which. */

@@ -8,10 +8,14 @@
 #include "json/json_util.h"
 #include "base/names.h"
 
-/* The two kinds of key have the same members, under different rules. */
-_Static_assert((int)LD_TENANT_KEY_ROLES == (int)LD_SERVER_KEY_ROLES, "one reader for both");
-_Static_assert((int)LD_TENANT_KEY_LABEL == (int)LD_SERVER_KEY_LABEL, "one reader for both");
-_Static_assert((int)LD_TENANT_KEY_EXPIRES_IN_S == (int)LD_SERVER_KEY_EXPIRES_IN_S, "one reader for both");
+/* The kinds of key have the same members, under different rules. */
+#define IS_SAME(member)                                                                                                \
+    _Static_assert((int)LD_TENANT_KEY_##member == (int)LD_SERVER_KEY_##member &&                                       \
+                       (int)LD_TENANT_KEY_##member == (int)LD_SPANNING_KEY_##member,                                   \
+                   "one reader for all")
+IS_SAME(ROLES);
+IS_SAME(LABEL);
+IS_SAME(EXPIRES_IN_S);
 
 struct key_reading {
     struct ld_key *out;
@@ -89,23 +93,21 @@ static void read_key(struct ld_in *in, size_t i, const struct ld_value *v, void 
     } else if (i == LD_TENANT_KEY_LABEL) {
         const char *label = ld_in_text(in, v, rule);
         (void)snprintf(r->out->label, sizeof r->out->label, "%s", label != NULL ? label : "");
-    } else if (i == LD_SERVER_KEY_TENANTS) {
+    } else if (i == LD_SPANNING_KEY_TENANTS) {
         read_patterns(in, v, rule, r->out->patterns);
     } else {
         r->out->expires_at = r->now_ms + 1000 * (int64_t)ld_in_count(in, v, rule, 0);
     }
 }
 
-/* Of a key of the server's own: it decides for the tenants that it names, or for none. */
-static void check_span(struct ld_in *in, const struct ld_value *root, unsigned roles)
+/* Of the two kinds of the server's own, that of several tenants is known by them, or by its role. */
+static bool is_spanning(const struct ld_value *root)
 {
-    const bool has_tenants = ld_member_of(root, "tenants") != NULL;
-    if ((roles & LD_ROLE_DECIDE) != 0 && roles != LD_ROLE_DECIDE)
-        ld_in_fault(in, "roles", "a key that decides for several tenants has no other role");
-    if ((roles & LD_ROLE_DECIDE) != 0 && !has_tenants)
-        ld_in_fault(in, "tenants", "required beside the role `decide`");
-    else if ((roles & LD_ROLE_DECIDE) == 0 && has_tenants)
-        ld_in_fault(in, "tenants", "expected beside the role `decide` alone");
+    const struct ld_value *roles = ld_member_of(root, "roles");
+    for (size_t i = 0; i < ld_n_items(roles); i++)
+        if (ld_is(ld_item_of(roles, i), LD_V_STRING) && strcmp(ld_string_of(ld_item_of(roles, i)), "decide") == 0)
+            return true;
+    return ld_member_of(root, "tenants") != NULL;
 }
 
 /* Without roles a key of the server's own is an admin's; a tenant's must have some. */
@@ -114,9 +116,11 @@ int ld_decode_key(struct ld_doc *doc, bool is_tenants, int64_t now_ms, struct ld
     struct ld_in in;
     ld_in_init(&in, doc, p);
     *out = (struct ld_key){.roles = is_tenants ? 0 : LD_ROLE_ADMIN};
-    struct key_reading r = {out, is_tenants ? &ld_tenant_key_rules : &ld_server_key_rules, now_ms};
-    if (ld_in_members(&in, &doc->root, r.rules, read_key, &r) && !is_tenants)
-        check_span(&in, &doc->root, out->roles);
+    const struct ld_rules *rules = is_tenants                ? &ld_tenant_key_rules
+                                   : is_spanning(&doc->root) ? &ld_spanning_key_rules
+                                                             : &ld_server_key_rules;
+    struct key_reading r = {out, rules, now_ms};
+    (void)ld_in_members(&in, &doc->root, rules, read_key, &r);
     return ld_in_done(&in);
 }
 

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A member of an object, or a value by itself (key NULL). The limits are those of a number, of the bytes of a string or
  * of the items of an array; an end that is open does not belong to them. */
@@ -13,7 +14,7 @@ struct ld_rule {
     const char *key;
     const char *const *choices; /* of an enumeration, NULL behind the last */
     double lo, hi;              /* INFINITY: none */
-    bool is_required, is_lo_open, is_hi_open;
+    bool is_lo_open, is_hi_open;
     bool is_magnitude; /* a server may bound it closer (ld_doc_bound) */
 };
 
@@ -21,6 +22,7 @@ struct ld_rule {
 struct ld_rules {
     const struct ld_rule *rule;
     size_t n;
+    uint64_t required; /* bits of those that an object must have */
 };
 
 #define LD_MAX_DEPTH 16u
@@ -72,8 +74,11 @@ extern const struct ld_rules ld_graph_rules;
 enum { LD_GRAPH_PATCH_USERS, LD_GRAPH_PATCH_ADD, LD_GRAPH_PATCH_REMOVE };
 extern const struct ld_rules ld_graph_patch_rules;
 
-enum { LD_SERVER_KEY_ROLES, LD_SERVER_KEY_LABEL, LD_SERVER_KEY_EXPIRES_IN_S, LD_SERVER_KEY_TENANTS };
+enum { LD_SERVER_KEY_ROLES, LD_SERVER_KEY_LABEL, LD_SERVER_KEY_EXPIRES_IN_S };
 extern const struct ld_rules ld_server_key_rules;
+
+enum { LD_SPANNING_KEY_ROLES, LD_SPANNING_KEY_LABEL, LD_SPANNING_KEY_EXPIRES_IN_S, LD_SPANNING_KEY_TENANTS };
+extern const struct ld_rules ld_spanning_key_rules;
 
 enum { LD_LIMITS_RATE, LD_LIMITS_BURST };
 extern const struct ld_rules ld_limits_rules;

@@ -354,6 +354,8 @@ void ld_scores_follow(struct ld_scores *s, const struct kb_event *ev)
         take_reward(s, ev);
     else if (ev->type == KB_EV_EXPIRED)
         take_expiry(s, ev);
+    else if (ev->type == KB_EV_FORGOTTEN)
+        begin_anew(s, s->told.version);
     close_windows(s, ev->at_ms);
     if (ev->at_ms > s->last_ms) {
         s->moving_ms += ev->at_ms - s->last_ms < MINUTE_MS ? ev->at_ms - s->last_ms : MINUTE_MS;

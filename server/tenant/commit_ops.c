@@ -10,6 +10,7 @@
  *
  * Memory: what an event names must live until its commit, hence in the op's document. Cost: a look into the log is
  * O(log n) and happens only for ids of the caller's and for decisions that are closed. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,8 +174,8 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- graph, arms ----------------------------------------------------------------------------------- */
 
-/* Graph and catalogue: the engine checks ids, weights and features; the codec has checked the rest. The event stands
- * alone in its batch (kb_event_is_alone), so what it is checked against is applied. */
+/* Graph, catalogue, and a model that is to forget: the engine checks ids, weights and features; the codec has checked
+ * the rest. The event stands alone in its batch (kb_event_is_alone), so what it is checked against is applied. */
 static int expand_event(struct ld_tenant *t, struct ld_op *op)
 {
     const struct ld_entry entry = {.ev = op->event, .line = op->line};
@@ -195,11 +196,16 @@ static int expand_event(struct ld_tenant *t, struct ld_op *op)
  * writer reads what only it can change. */
 static void answer_event(struct ld_tenant *t, struct ld_op *op)
 {
-    char *text;
+    char *text, done[64];
     size_t n = 0;
 
     if (op->reply != NULL)
         return;
+    if (op->event.type == KB_EV_FORGOTTEN) {
+        snprintf(done, sizeof done, "{\"forgotten\":true,\"seq\":%llu}", (unsigned long long)t->seq);
+        ld_op_reply_copy(op, done);
+        return;
+    }
     text =
         op->event.type == KB_EV_GRAPH ? ld_encode_graph_summary(t->engine, &n) : ld_encode_arms_summary(t->engine, &n);
     ld_op_reply_text(op, text, n);

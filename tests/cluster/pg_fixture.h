@@ -142,6 +142,7 @@ static inline enum ld_shared_rc pg_append_batch(struct writer *w, struct ld_shar
                                                 struct ld_shared_batch *b)
 {
     b->at.seq = w->at.seq + b->n;
+    b->at.generation = w->at.generation;
     ld_chain(b->at.hash, w->at.hash, b->body, b->n_body);
     const enum ld_shared_rc rc = w->log->ops->append(turn, b, &w->why);
     if (rc == LD_SHARED_OK)

@@ -159,7 +159,7 @@ def test_haproxy_sends_each_tenant_to_one_server(cluster):
     assert len(set(used)) > 1
 
 
-def test_patroni_promotes_and_nothing_that_was_acknowledged_is_lost(cluster, log):
+def test_patroni_promotes_and_each_acknowledged_change_is_at_each_server_once(cluster, log):
     door, servers = cluster
     _, nodes = log
     requests.put(f"{door}/tenants/town", json={"algorithm": "ts", "default_reward": None}, timeout=30)

@@ -493,6 +493,56 @@ START_TEST(the_lines_of_a_dropped_tenant_go_and_those_of_others_stay)
 }
 END_TEST
 
+/* --- lines that are rewritten -------------------------------------------------------------------------------- */
+
+static void note_name(void *arg, const char *node)
+{
+    char *names = arg;
+    const size_t n = strlen(names);
+    (void)snprintf(names + n, 64 - n, "%s ", node);
+}
+
+START_TEST(lines_that_are_rewritten_are_read_from_the_beginning_and_an_old_place_is_told_so)
+{
+    static const struct ld_shared_line line = {.seq = 3, .text = "THREE!", .n_text = 6};
+    struct writer a, b, c;
+    struct ld_shared_turn *turn = NULL;
+    char names[64] = "";
+    pg_open(&a, "w-a", "rewritten");
+    pg_open(&b, "w-b", "rewritten");
+    pg_open(&c, "w-c", "rewritten");
+    ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(pg_write(&a, "two\nthree\n", 2), LD_SHARED_OK);
+    ck_assert_int_eq(pg_write(&a, "four\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(pg_follow(&b), LD_SHARED_OK);
+    struct ld_shared_batch more[] = {{.at.seq = 5, .n = 1, .node = a.node, .nonce = 71, .body = "five\n", .n_body = 5},
+                                     {.at.seq = 6, .n = 1, .node = a.node, .nonce = 72, .body = "six\n", .n_body = 4}};
+    ck_assert_int_eq(a.log->ops->take(a.log, a.id, &a.at, pg_tell, &a, &turn, &a.why), LD_SHARED_OK);
+    ck_assert_msg(a.log->ops->rewrite(turn, &line, 1, more, 2, &a.why) == LD_SHARED_OK, "%s", a.why.text);
+    ck_assert_uint_gt(more[1].at.generation, 0);
+    ck_assert_int_eq(a.log->ops->settle(a.log, a.id, &more[1], &a.why), LD_SHARED_OK);
+    a.at = more[1].at; /* who has rewritten goes on */
+    ck_assert_int_eq(pg_write(&a, "seven\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(pg_follow(&b), LD_SHARED_REWRITTEN);
+    ck_assert_int_eq(b.log->ops->take(b.log, b.id, &b.at, pg_tell, &b, &turn, &b.why), LD_SHARED_REWRITTEN);
+    ck_assert_ptr_null(turn);
+    c.at.generation = LD_ANY_GENERATION;
+    ck_assert_int_eq(pg_follow(&c), LD_SHARED_OK); /* every link of the chain is held to the one before */
+    ck_assert_str_eq(c.told, "w-a:1-1:one\n|w-a:2-3:two\nTHREE!\n|w-a:4-4:four\n|w-a:5-5:five\n|w-a:6-6:six\n|"
+                             "w-a:7-7:seven\n|");
+    ck_assert_uint_eq(c.at.generation, more[1].at.generation);
+    ck_assert_int_eq(pg_write(&c, "eight\n", 1), LD_SHARED_OK);
+    c.at.generation++; /* a log that was set back */
+    ck_assert_int_eq(pg_follow(&c), LD_SHARED_FORKED);
+    ck_assert_int_eq(a.log->ops->report(a.log, more[1].at.generation, &why), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->laggards(a.log, more[1].at.generation, note_name, names, &why), LD_SHARED_OK);
+    ck_assert_msg(strstr(names, "w-a") == NULL && strstr(names, "w-b w-c ") != NULL, "%s", names);
+    pg_close(&a);
+    pg_close(&b);
+    pg_close(&c);
+}
+END_TEST
+
 struct listing {
     char text[4096];
 };
@@ -508,12 +558,13 @@ START_TEST(tips_name_the_living_in_order_with_the_end_of_their_logs)
 {
     struct writer a, b, c;
     struct listing l = {.text = ""};
+    uint64_t generation = 0;
     pg_open(&a, "a", "tips-b");
     pg_open(&b, "a", "tips-B");
     pg_open(&c, "a", "tips-a");
     ck_assert_int_eq(pg_write(&a, "one\ntwo\n", 2), LD_SHARED_OK);
     ck_assert_int_eq(a.log->ops->drop(a.log, b.id, &why), LD_SHARED_OK);
-    ck_assert_int_eq(a.log->ops->tips(a.log, list, &l, &why), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->tips(a.log, list, &l, &generation, &why), LD_SHARED_OK);
     ck_assert_msg(strstr(l.text, "tips-a=0 tips-b=2 ") != NULL, "%s", l.text);
     ck_assert_ptr_null(strstr(l.text, "tips-B"));
     pg_close(&a);
@@ -600,6 +651,7 @@ static Suite *suite(void)
     tcase_add_test(c, a_tenant_that_is_dropped_is_gone_for_all_and_its_name_begins_anew);
     tcase_add_test(c, the_lines_of_a_dropped_tenant_go_and_those_of_others_stay);
     tcase_add_test(c, tips_name_the_living_in_order_with_the_end_of_their_logs);
+    tcase_add_test(c, lines_that_are_rewritten_are_read_from_the_beginning_and_an_old_place_is_told_so);
     tcase_add_test(c, health_counts_the_standbys_that_commits_wait_for);
     tcase_add_test(c, an_address_that_is_none_and_a_database_without_tables_are_refused);
     tcase_add_test(c, tables_are_made_once);

@@ -44,7 +44,8 @@ def test_options_lists_the_methods_of_every_path(api, template):
     api.call("OPTIONS", concrete(template), expect=204)  # check_response compares Allow with the contract
     for verb in ("PUT", "PATCH", "POST", "DELETE", "GET", "HEAD"):
         if verb not in CONTRACT.methods(concrete(template)):
-            answer = api.call(verb, concrete(template), expect=405)
+            is_known_there = template == "/personalizer/{version}/model" and verb in ("PUT", "GET")  # told by name
+            answer = api.call(verb, concrete(template), expect=501 if is_known_there else 405)
             assert verb != "HEAD" or answer.content == b""
     for verb in ("TRACE", "PROPFIND"):
         api.call(verb, concrete(template), expect=501)

@@ -204,8 +204,8 @@ def is_of_dimensions(one, key):
 
 
 def members(schema, value):
-    """The same by what it says of members: one that is missing, one that it does not know."""
-    for one in alternatives(schema):
+    """The same by what it says of members: one that is missing, one that it does not know. Of alternatives by the one that the value is of."""
+    for one in alternatives(fitting(schema, value)):
         if one.get("type") == "object" and isinstance(value, dict) and not is_map(one):
             for key in value:
                 if key not in one.get("properties", {}):

@@ -1,7 +1,6 @@
 """What the tests of the console share: numbers as the page writes them, tenants that have learned something, a browser and its pages."""
 import decimal
 import json
-import os
 import pathlib
 import random
 import shutil
@@ -10,7 +9,7 @@ import urllib.parse
 
 import pytest
 
-from browser import CHROMIUM, Browser
+from browser import CHROMIUM, IS_CI, MISSING, Browser
 from contract import ROOT
 from harness import Client, tenant_path
 
@@ -20,8 +19,7 @@ TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
 PICTURES = ROOT / "build/console"
 KEY = "a-key-for-the-console-0123456789"
 
-# Continuous integration has a browser: without one its tests fail there, and are skipped elsewhere.
-needs_chromium = pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed: no browser shows the console")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None and not IS_CI, reason="chromium is not installed: no browser shows the console")
 HOSTILE = ["<script>alert(1)</script>", "\u202e\u2067rtl \u2066mixed", "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 10 + "\U0001f600" * 19, "=1+1", "a/b?c#d%e", "</bdi><img src=x onerror=alert(1)>"]
 
 
@@ -60,8 +58,8 @@ def size(n):
     return f"{round_to(decimal.Decimal(n) / 1000 ** unit, 3).normalize():f} {('B', 'kB', 'MB', 'GB')[unit]}"
 
 
-def span(low, high):
-    return "–" if low is None or high is None else f"[{num(low)}, {num(high)}]"
+def span(low, high, shown=num):
+    return "–" if low is None or high is None else f"[{shown(low)}, {shown(high)}]"
 
 
 def seed_town(client, tenant, rounds=160, arms=("tea", "rum", "milk"), n=24):
@@ -93,7 +91,7 @@ def seed_page(client, tenant):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    assert CHROMIUM, "chromium is not installed: sh tools/setup.sh --browser"
+    assert CHROMIUM, MISSING
     running = Browser(tmp_path_factory.mktemp("chromium"))
     yield running
     running.close()

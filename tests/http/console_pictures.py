@@ -58,7 +58,7 @@ def play_experiment(client, folder, rounds):
         told = [{"decision": f"play-{k}", "metric": "friends", "reward": sum(arm in likes[v] for v in near) / max(1, len(near))},
                 {"decision": f"play-{k}", "metric": "wide taste", "reward": min(20, len(likes[user]))}, {"decision": f"play-{k}", "reward": int(arm in likes[user])}]
         client.call("POST", "/reward", told, tenant="four-genres")
-        if k == rounds // 2:
+        if k == rounds // 6:
             client.call("PATCH", "/tenants/four-genres", {"rule": {"epsilon": 0.25}})
 
 
@@ -66,14 +66,16 @@ def screens(client):
     """Each screen by the name of its picture: the address, and what must be there before the picture is taken."""
     demo = "demo-laplaced"
     busiest = collections.Counter(e["user"] for e in client.events(demo, limit=4000) if e["type"] == "decided").most_common(1)[0][0]
-    [newest] = [json.loads(line) for line in client.call("GET", f"/tenants/{demo}/events", query={"type": "decided", "limit": 1, "before": 10 ** 9}).text.splitlines()]
+    often = [u for u, _ in collections.Counter(e["user"] for e in client.events("four-genres", limit=4000) if e["type"] == "decided").most_common(12)]
+    means = client.call("POST", "/tenants/four-genres/posterior", {"users": often, "arms": GENRES}).json["mean"]
+    listener = max(zip(often, means), key=lambda one: max(one[1]) - min(one[1]))[0]  # whose taste the model knows best
     made = client.call("POST", "/tenants/four-genres/evaluations", {"policies": ["logged", "uniform", {"arm": "Rock"}]}, expect=202).json
     return {
-        "overview": ((), "document.getElementById('tenants')"),
+        "overview": ((), "document.querySelector('[data-of=rate]') && document.querySelector('#tenants polyline')"),
         "rewards": (("t", "four-genres", "traffic"), "document.querySelectorAll('.plot svg').length > 1"),
-        "decision": (("t", demo, "decision", "id", newest["decision"]), "document.getElementById('story')"),
+        "decision": (("t", "four-genres", "decision", "now", listener), "document.querySelector('#taught tbody tr')"),
         "neighbours": (("t", demo, "neighbours", busiest, "2"), "document.querySelector('canvas.graph')?.dataset.rest && document.querySelector('#taught tbody tr')"),
-        "challengers": (("t", "four-genres", "challengers"), "document.getElementById('scores')"),
+        "challengers": (("t", "four-genres", "challengers"), "document.querySelectorAll('.plot svg').length"),
         "model": (("t", demo, "model"), "document.getElementById('digest')"),
         "evaluation": (("t", "four-genres", "evaluation", made["id"]), "document.getElementById('job')?.dataset.state === 'done'"),
         "audit": (("t", "four-genres", "audit"), "document.getElementById('trail')"),
@@ -85,7 +87,7 @@ def take(client, url, out, kinds):
         browser = Browser(profile)
         try:
             for kind, (width, scheme, is_whole) in kinds.items():
-                page = browser.page(width, 900)
+                page = browser.page(width, 760)
                 page.media(prefers_color_scheme=scheme)
                 for name, (parts, there) in screens(client).items():
                     page.goto("about:blank")
@@ -107,7 +109,7 @@ def main():
     ask.add_argument("--all", action="store_true", help="also the dark scheme, 320 pixels, and whole pages")
     ask.add_argument("--server", help="a server that has played before")
     told = ask.parse_args()
-    kinds = {"": (1100, "light", False)}
+    kinds = {"": (1000, "light", False)}
     if told.all:
         kinds = {"": (1100, "light", True), "-dark": (1100, "dark", True), "-narrow": (320, "light", True)}
     with tempfile.TemporaryDirectory() as folder:

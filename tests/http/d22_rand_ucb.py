@@ -19,23 +19,6 @@ def test_propensities_equal_the_integral(api, name, n, rounds, beta, epsilon):
     assert of(rows, "score") == pytest.approx(of(rows, "mean") + beta * of(rows, "sd"), rel=1e-12)
 
 
-@pytest.mark.parametrize("more, knows", [({}, "arms"), ({"context_dim": 1}, "contexts"), ({}, "a graph"), ({"tune": False}, "what it is told"), ({"user_kernel": {"type": "identity"}}, "users")])
-def test_a_tuned_tenant_that_knows_arms_alone_looks_further_at_first(api, name, more, knows):
-    """By 1 + 1/2 / (1 + n / (50 C)); whatever else tells points apart, beta is what it is."""
-    rng = np.random.default_rng(11)
-    api.put_tenant(name, **more, rule={"epsilon": 0})
-    if knows == "a graph":
-        api.put_graph(name, [["u", "v", 1]])
-    x = {"context": [0.5]} if knows == "contexts" else {}
-    for n in range(1, 61):
-        api.observe("u", "abcd"[n % 4], float(rng.random() < 0.2 + 0.1 * (n % 4)), tenant=name, **x)
-        if n in (20, 60):
-            rows = api.select("u", candidates=list("abcd"), explain=True, dry_run=True, tenant=name, **x)["ranking"]
-            doubt = 1 + 0.5 / (1 + n / 200) if knows == "arms" else 1
-            want = shared_argmax_probabilities(of(rows, "mean"), doubt * of(rows, "sd"))
-            assert np.abs(of(rows, "propensity") - want).max() < 1e-10
-
-
 @pytest.mark.parametrize("rule", ["rand_ucb", "igw"])
 def test_equal_arms_are_shown_alike(api, name, rule):
     """Unseen arms, and arms of equal features that have been seen."""

@@ -248,3 +248,116 @@ def test_the_tools_set_modes(server, api, name):
     api.put_tenant(name, **PLAIN)
     run_ctl(server, "tenant", "patch", name, '{"learn": false}')
     assert api.call("GET", f"/tenants/{name}").json["configuration"]["learn"] is False
+
+
+# --- learning anew -----------------------------------------------------------------------------------------------------
+
+def forget(api, name, expect=200):
+    return api.call("DELETE", f"/tenants/{name}/model", expect=expect).json
+
+
+def test_a_model_that_forgot_is_that_of_a_new_tenant_and_nothing_else_changes(api, name):
+    api.put_tenant(name, **PLAIN, aggregation="last")
+    api.put_arms(name, ARMS)
+    decide(api, name, "told", "a")
+    decide(api, name, "open", "b")
+    api.reward("told", 1, tenant=name)
+    api.observe("u", "c", 0.5, tenant=name)
+    before, lines = api.stats(name), api.events(name)
+    told = forget(api, name)
+    assert told == {"forgotten": True, "seq": lines[-1]["seq"] + 1}
+    assert api.events(name)[:-1] == lines
+    line = api.events(name)[-1]
+    assert {k: line[k] for k in line if k != "at"} == {"seq": told["seq"], "type": "forgotten"}
+    after = api.stats(name)
+    assert {k: after[k] for k in after if k != "window"} == {k: before[k] for k in before if k != "window"}
+    fresh = f"{name}f"
+    api.put_tenant(fresh, **PLAIN)
+    same_model(api, name, fresh)
+    assert api.model(name)["dictionary"] == []
+    api.reward("told", 0.25, tenant=name)  # counts, and is not learned
+    same_model(api, name, fresh)
+    assert api.stats(name)["mean_reward"] == pytest.approx((0.25 + 0.5) / 2)
+    api.reward("open", 0.5, tenant=name)  # of a decision of before, and news to the model
+    api.observe("u", "b", 0.5, tenant=fresh)
+    same_model(api, name, fresh)
+    assert api.stats(name)["rewards"] == 3
+    api.verify(name)
+
+
+def test_a_model_that_found_its_scales_finds_them_again(api, name):
+    api.put_tenant(name, algorithm="ts")
+    for i in range(20):
+        api.observe("u", ARMS[i % 3], 100 + i % 4, tenant=name)
+    found = [e for e in api.events(name) if e["type"] == "tuned"]
+    assert found and api.model(name).get("tunings", True)
+    forget(api, name)
+    odds = {r["propensity"] for r in api.select("u", candidates=ARMS, explain=True, dry_run=True, tenant=name)["ranking"]}
+    assert list(odds) == [pytest.approx(1 / 3)]  # alike, until it has found them
+    for i in range(10):
+        api.observe("u", ARMS[i % 3], 100 + i % 4, tenant=name)
+    assert len([e for e in api.events(name, after=found[-1]["seq"]) if e["type"] == "tuned"]) == 1
+    api.verify(name)
+
+
+def test_forgetting_outlives_kills_compaction_erasure_and_copies(tmp_path, boot):
+    server = boot()
+    api = Client(server)
+    api.put_tenant("t", **PLAIN, aggregation="sum")
+    for i in range(30):
+        decide(api, "t", f"d{i}", ARMS[i % 3])
+        if i % 2:
+            api.reward(f"d{i}", i / 30, tenant="t")
+    api.observe("gone", "a", 1, tenant="t")
+    seq = forget(api, "t")["seq"]
+    api.observe("u", "b", 0.75, tenant="t")
+    digest = api.digest("t")
+    server.kill()
+    server.start()
+    assert api.digest("t") == digest and api.verify("t")
+    copied = api.call("GET", "/tenants/t/export").text
+    assert '"type":"forgotten"' in copied
+    api.call("POST", "/tenants/copy/import", raw=copied.encode(), kind="application/x-ndjson", expect=201)
+    same_model(api, "t", "copy")
+    api.call("DELETE", "/tenants/t/users/gone")
+    assert api.events("t")[seq - 1]["type"] == "forgotten"
+    same_model(api, "t", "copy")
+    api.verify("t")
+    api.call("POST", "/tenants/t/compact", {"keep_events": 0})
+    same_model(api, "t", "copy")
+    (slots,) = [e["slots"] for e in api.events("t") if e.get("part") == "decision" and e["decision"] == "d1"]
+    assert slots[0]["forgotten"] is True
+    server.restart()
+    for tenant in ("t", "copy"):
+        api.reward("d1", 1, tenant=tenant)
+        api.reward("d2", 1, tenant=tenant)
+    same_model(api, "t", "copy")
+    api.verify("t")
+
+
+def test_challengers_start_anew_too(api, name):
+    api.put_tenant(name, **PLAIN, challengers={"other": {"algorithm": "ts"}})
+    for i in range(10):
+        api.select("u", candidates=ARMS, decision=f"d{i}", tenant=name)
+        api.reward(f"d{i}", 1, tenant=name)
+    forget(api, name)
+    api.observe("u", "a", 1, tenant=name)
+    tip = api.events(name)[-1]["seq"]
+    for _ in range(300):
+        told = api.call("GET", f"/tenants/{name}/challengers").json["challengers"][0]
+        if told["seq"] >= tip:
+            break
+    assert (told["stopped"], told["learned"], told["decisions"]) == (None, 1, 0)
+
+
+def test_who_let_a_model_forget_stands_in_its_line(boot, tmp_path):
+    (tmp_path / "keys").write_text("correct-horse-battery-staple\n")
+    server = boot("--admin-key-file", str(tmp_path / "keys"))
+    admin = Client(server, "correct-horse-battery-staple")
+    admin.put_tenant("shop", **PLAIN)
+    keys = {role: admin.call("POST", "/tenants/shop/keys", {"roles": [role]}, expect=201).json for role in ("decide", "read", "manage")}
+    for role in ("decide", "read"):
+        forget(Client(server, keys[role]["key"]), "shop", expect=403)
+    forget(Client(server, keys["manage"]["key"]), "shop")
+    assert admin.events("shop")[-1]["by"] == keys["manage"]["id"]
+    forget(admin, "nobody", expect=404)

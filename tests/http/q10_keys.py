@@ -185,7 +185,7 @@ def test_without_a_default_a_key_that_spans_tenants_is_asked_which(boot):
 
 
 @pytest.mark.parametrize("body, pointer", [
-    ({"roles": ["decide"]}, "/tenants"), ({"tenants": ["a"]}, "/tenants"), ({"roles": ["metrics"], "tenants": ["a"]}, "/tenants"), ({"roles": ["decide", "admin"], "tenants": ["a"]}, "/roles"),
+    ({"roles": ["decide"]}, "/tenants"), ({"tenants": ["a"]}, "/roles"), ({"roles": ["metrics"], "tenants": ["a"]}, "/roles/0"), ({"roles": ["decide", "admin"], "tenants": ["a"]}, "/roles"),
     ({"roles": ["decide"], "tenants": []}, "/tenants"), ({"roles": ["decide"], "tenants": "a"}, "/tenants"), ({"roles": ["decide"], "tenants": ["a", "b", "a"]}, "/tenants/2"),
     ({"roles": ["decide"], "tenants": [f"t{i}" for i in range(9)]}, "/tenants"),
     *(({"roles": ["decide"], "tenants": ["a", bad]}, "/tenants/1") for bad in ("", "*a", "a*b", "a**", "-a*", "a,b", "a/b", "x" * 65, "x" * 65 + "*", 7, None, "a\u0000", "a\u0000*"))])

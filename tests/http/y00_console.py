@@ -189,7 +189,7 @@ def test_rewards_are_those_of_the_statistics_the_series_and_the_experiment(seede
     for name in ("policy", "holdout"):
         assert f"{num(route[name]['mean_reward'])} {span(route[name]['lower'], route[name]['upper'])}" in page.text("#headline")
     assert_shows(page, "leaders", {a["arm"]: a for a in stats["arms"]}, {
-        "arm": lambda a: a["arm"], "mean reward": lambda a: num(a["mean_reward"]), "95 %": lambda a: span(a["lower"], a["upper"]) if "lower" in a else span(*wilson(a["mean_reward"], a["rewards"])),
+        "arm": lambda a: a["arm"], "mean reward": lambda a: num(a["mean_reward"]), "95 %": lambda a: span(a["lower"], a["upper"]),
         "shown": lambda a: count(a["decisions"]), "share": lambda a: percent(a["decisions"] / stats["decisions"]), "rewards": lambda a: count(a["rewards"])})
     series = seeded.call("GET", "/tenants/page/series", query={"step": "minute"}).json["rows"]
     stamp = lambda at: at[:19].replace("T", " ")  # noqa: E731
@@ -199,10 +199,14 @@ def test_rewards_are_those_of_the_statistics_the_series_and_the_experiment(seede
     told = seeded.call("GET", "/tenants/page/experiment").json["experiment"]
     against = {d["arm"]: d for d in told["differences"]}
     assert_shows(page, "proved", {a["arm"]: a for a in told["arms"]}, {
-        "arm": lambda a: a["arm"], "probably best": lambda a: percent(a["p_best"]), "mean reward": lambda a: num(a["policy"]["mean"]),
-        "holds always ": lambda a: span(a["policy"]["low"], a["policy"]["high"]), "loss if chosen": lambda a: num(a["expected_loss"]),
+        "arm": lambda a: a["arm"], "probably best": lambda a: percent(a["p_best"]),
+        "its interval": lambda a: span(against.get(a["arm"], {}).get("lift_lower"), against.get(a["arm"], {}).get("lift_upper"), percent), "loss if chosen": lambda a: num(a["expected_loss"]),
         "difference": lambda a: num(against.get(a["arm"], {}).get("estimate")), "lift": lambda a: percent(against.get(a["arm"], {}).get("lift")),
         "holds always": lambda a: span(against[a["arm"]]["low"], against[a["arm"]]["high"]) if a["arm"] in against else "–"})
+    assert_shows(page, "proved-means", {a["arm"]: a for a in told["arms"]}, {
+        "arm": lambda a: a["arm"], "mean reward": lambda a: num(a["policy"]["mean"]), "holds always": lambda a: span(a["policy"]["low"], a["policy"]["high"]),
+        "decisions": lambda a: count(a["policy"]["decisions"]), "holdout": lambda a: num(a["holdout"]["mean"]), "holds always ": lambda a: span(a["holdout"]["low"], a["holdout"]["high"]),
+        "decisions ": lambda a: count(a["holdout"]["decisions"])})
     assert page.run("(() => { const s = document.getElementById('proved').closest('.scroll'); return s.scrollWidth <= s.clientWidth; })()")
     for difference in told["differences"]:
         assert f"{difference['arm']} against red: {difference['sentence']}" in page.text("#sentences")
@@ -505,7 +509,7 @@ def test_challengers_are_promoted_and_rolled_back_by_the_tenants_name(server, pa
     assert client.call("GET", "/tenants/race").json["configuration"]["promotion"]["reason"] == "rollback"
     # Changes have drawn the region anew twice: one of them asks, every three seconds, and those before have ended.
     page.run("""(() => { const own = window.fetch; window.asked = 0;
-        window.fetch = (path, options) => { if (String(path).endsWith('/race/challengers')) window.asked++; return own(path, options); }; })()""")
+        window.fetch = (path, options) => { if (String(path).includes('/race/challengers')) window.asked++; return own(path, options); }; })()""")
     page.run("new Promise((done) => setTimeout(done, 7000))")
     assert 1 <= page.run("window.asked") <= 3
 
@@ -827,12 +831,42 @@ def test_an_empty_server_greets_and_plays_a_town(boot, page):
 # --- for screen readers ----------------------------------------------------------------------------------------------------------
 
 
+def assert_sound(page, axe, name):
+    page.run(axe + "; 0")
+    found = page.run("axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }).then(r => r.violations.map(v => [v.impact, v.id, v.nodes.slice(0, 3).map(n => n.html)]))")
+    assert [v for v in found if v[0] in ("serious", "critical")] == [], name
+
+
 @needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(seeded, page, axe, scheme):
     page.media(prefers_color_scheme=scheme)
-    for name, parts in SCREENS.items():
+    made = seeded.call("POST", "/tenants/page/evaluations", {"policies": ["logged", "uniform"]}, expect=202).json["id"]
+    for name, parts in {**SCREENS, "a decision of the log": ("t", "town", "decision", "id", "town-5"), "evaluated": ("t", "page", "evaluation", made), "by metric": ("t", "page", "traffic", "3", "metric")}.items():
         show(page, seeded.server, *parts)
-        page.run(axe + "; 0")
-        found = page.run("axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }).then(r => r.violations.map(v => [v.impact, v.id, v.nodes.slice(0, 3).map(n => n.html)]))")
-        assert [v for v in found if v[0] in ("serious", "critical")] == [], name
+        if name == "evaluated":
+            page.wait("document.getElementById('job')?.dataset.state === 'done'", 60)
+        assert_sound(page, axe, name)
+    seeded.call("DELETE", f"/tenants/page/evaluations/{made}", expect=204)
+    show(page, seeded.server, "t", "page", "challengers")
+    page.run("document.querySelector('#race button').click()")
+    page.wait("document.querySelector('dialog[open]')")
+    assert_sound(page, axe, "dialog")
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_where_it_begins(boot, tmp_path, page, axe, scheme):
+    """An empty server's welcome, and the form that asks for a key."""
+    page.media(prefers_color_scheme=scheme)
+    show(page, boot())
+    page.wait("document.querySelectorAll('.welcome pre').length === 3")
+    assert_sound(page, axe, "welcome")
+    page.picture(PICTURES / f"welcome-{scheme}.png")
+    (tmp_path / "keys").write_text(KEY + "\n")
+    locked = boot("--admin-key-file", str(tmp_path / "keys"), "--data", str(tmp_path / "other"))
+    page.goto(f"{locked.url}/console/")
+    enter(page, "a-key-that-is-none-0123456789")
+    page.wait("document.querySelector('#key-form .problem')")
+    assert_sound(page, axe, "key form")
+    page.picture(PICTURES / f"key-{scheme}.png")

@@ -99,7 +99,7 @@ def test_alarms_say_what_metrics_and_statistics_say(boot, page):
     server.fill_disk(False)
     page.send("Page.addScriptToEvaluateOnNewDocument", {"source": LISTEN + "window.more = 'laplaced_model_clamps{tenant=\"sound\"} 12\\n';"})
     show(page, server)
-    page.wait("document.getElementById('alarms')")
+    page.wait("document.querySelector('#alarms li')?.innerText.startsWith('the server')")  # the look at the metrics comes second
     stats = client.stats("leaky")
     closed = stats["decisions"] - stats["pending"]
     refused = sum(v for n, labels, v in samples(client.call("GET", "/metrics").text) if n == "laplaced_http_requests_total" and labels["code"] == "503")
@@ -217,7 +217,7 @@ def test_metrics_of_an_experiment_stand_on_the_screen(measured, page):
     for name, p in [("reward", e["policy"]), *((m["metric"], m["policy"]) for m in e["metrics"])]:
         assert {k: v for k, v in policies.pop(name).items() if k} == {
             "of": name, "verdict": VERDICTS.get(p["verdict"], p["verdict"]), "difference": num(p["estimate"]), "holds always": span(p["low"], p["high"]),
-            "lift": percent(p["lift"]), "decisions": count(p["decisions"])}
+            "lift": percent(p["lift"]), "its interval": span(p.get("lift_lower"), p.get("lift_upper"), percent), "decisions": count(p["decisions"])}
     assert policies == {}
     assert_shows(page, "measured", {m["metric"]: m for m in measured.stats("measured")["metrics"]}, {
         "metric": lambda m: m["metric"], "values": lambda m: count(m["values"]), "mean": lambda m: num(m["mean"])})
@@ -350,6 +350,31 @@ def test_what_the_pointer_is_over_is_told(seeded, page):
 # --- challengers, model, evaluation, audit --------------------------------------------------------------------------------------
 
 
+def test_how_the_scores_of_challengers_went_is_what_the_history_says(server, page):
+    client, rng, earns = Client(server), random.Random(3), {"red": 0.1, "green": 0.6}
+    client.put_tenant("raced", algorithm="ts", rule={"epsilon": 0.4}, log_candidates=True, reward_window_s=1, challengers={"greedy": {"rule": {"epsilon": 0.05}}, "even": {"algorithm": "random"}})
+    client.put_arms("raced", list(earns))
+    for k in range(80):
+        client.reward(f"raced-{k}", int(rng.random() < earns[client.select(f"u{k}", decision=f"raced-{k}", tenant="raced")["arm"]]), tenant="raced")
+        time.sleep(0.03)  # windows close while others are open: the history has a point for each few
+    time.sleep(1.2)
+    client.select("last", tenant="raced")  # windows close by the lines behind them
+    deadline = time.monotonic() + 30
+    while any(c["lag"] or c["open"] > 1 for c in client.call("GET", "/tenants/raced/challengers").json["challengers"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    show(page, server, "t", "raced", "challengers")
+    page.wait("document.getElementById('race-course')")
+    open_all(page)
+    ends = lambda e: span(e["lower"], e["upper"])  # noqa: E731
+    told = client.call("GET", "/tenants/raced/challengers", query={"history": 1}).json["challengers"]
+    want = [{"challenger": c["name"], "decisions": count(p["decisions"]), "at (UTC)": stamp(p["at"]), "difference": num(p["difference"]["estimate"]), "interval": ends(p["difference"]),
+             "its value": num(p["snips"]["estimate"]), "interval ": ends(p["snips"]), "in force": num(p["in_force"]["estimate"]), "interval  ": ends(p["in_force"]),
+             "weights": num(p["weights"]["estimate"]), "interval   ": ends(p["weights"]), "worth": num(p["ess"])} for c in told for p in c["history"]]
+    assert page.cells("race-course") == want and len(want) > 20
+    page.picture(PICTURES / "challengers-course.png")
+
+
 def test_limits_that_are_set_are_told(server, page):
     client = Client(server)
     client.put_tenant("slow", algorithm="ts")
@@ -357,6 +382,10 @@ def test_limits_that_are_set_are_told(server, page):
     show(page, server, "t", "slow", "audit")
     page.wait("document.getElementById('limits')")
     assert page.text("#limits").startswith("2501 tokens come in a second, 12350 can be saved up, set for this tenant.")
+    shown = float(page.text("#available"))
+    left = client.call("GET", "/tenants/slow/limits").json["available"]  # a little later: the page's own requests cost some, and some came back
+    assert 12000 < shown <= 12350 and 12000 < left <= 12345
+    assert abs(page.run("Number(document.querySelector('#available .fill').getAttribute('width')) / Number(document.querySelector('#available .track').getAttribute('width'))") - shown / 12345) < 1e-3
 
 
 def test_the_model_says_what_it_rests_on_and_how_its_scales_came_about(server, page):
@@ -374,6 +403,22 @@ def test_the_model_says_what_it_rests_on_and_how_its_scales_came_about(server, p
     history = [t for t in model["scales"]["history"] if t["rewards"] > 0]
     columns = ("mean", "noise", "arm", "feature", "user", "context", "linear", "lengthscale", "rho")
     assert len(history) > 2 and page.cells("history") == [{"rewards": count(t["rewards"]), **{c: num(t[c]) for c in columns}} for t in history]
+
+
+def test_how_the_model_grew_is_what_its_history_says(server, page):
+    client = Client(server)
+    client.put_tenant("grows", algorithm="ek-ucb")
+    for k in range(100):
+        client.observe(f"u{k % 7}", "abcd"[k % 4], k % 2, tenant="grows")
+    show(page, server, "t", "grows", "model")
+    open_all(page)
+    model = client.call("GET", "/tenants/grows/model", query={"history": 1}).json
+    want = [{"rewards": count(p["events"]), "at (UTC)": stamp(p["at"]), "version": count(p["version"]), "points": count(p["points"]), "may hold": count(p["cap"]),
+             "effective dimension": num(p["effective_dimension"]), "information gain": num(p["information_gain"]), "weight of the first reward": percent(p["first_weight"])} for p in model["history"]]
+    assert len(want) > 2 and page.cells("growth") == want
+    assert (model["spectrum"] is None) == page.run("document.getElementById('spectrum') === null")
+    if model["spectrum"]:
+        assert [r["eigenvalue"] for r in page.cells("spectrum")] == [num(x) for x in model["spectrum"]["eigenvalues"]]
 
 
 def test_a_dictionary_with_a_cap_is_told_of(server, page):

@@ -135,8 +135,8 @@ def test_names_of_challengers_are_letters(strangers):
 SHARED = """{ const own = window.fetch; window.asked = []; window.fetch = async (path, options) => {
     const method = options?.method ?? 'GET';
     window.asked.push(`${method} ${path}`);
-    const refused = { type: '/problems/not-implemented', title: 'Not Implemented', status: 501, detail: 'keys made here: this cannot be done yet where several servers share a log (--log)' };
-    if (method === 'POST' && String(path).endsWith('/keys')) return new Response(JSON.stringify(refused), { status: 501, headers: { 'Content-Type': 'application/problem+json' } });
+    const refused = { type: '/problems/unavailable', title: 'Service Unavailable', status: 503, detail: 'the shared log cannot be asked' };
+    if (method === 'POST' && String(path).endsWith('/keys')) return new Response(JSON.stringify(refused), { status: 503, headers: { 'Content-Type': 'application/problem+json' } });
     const answer = await own(path, options);
     if (!/^\\/tenants\\/./.test(String(path)) || String(options?.headers?.Accept).includes('event-stream')) return answer;
     return new Response(answer.status === 204 ? null : await answer.text(), { status: answer.status, headers: { ...Object.fromEntries(answer.headers), 'Laplaced-Seq': '7' } });
@@ -152,14 +152,13 @@ def test_what_a_shared_log_cannot_do_yet_is_said_before_anybody_clicks(locked, p
     page.wait("document.getElementById('key-form')")
     page.run("document.querySelector('[name=short]').checked = true")
     enter(page, KEY)
-    assert page.wait("document.getElementById('long-lived')?.innerText") == ("A key of eight hours is not to be had: keys made here: this cannot be done yet where several servers share a log (--log). "
-                                                                           "The key itself is used.")
+    assert page.wait("document.getElementById('long-lived')?.innerText") == "A key of eight hours is not to be had: the shared log cannot be asked. The key itself is used."
     page.wait("document.getElementById('verify')")  # which is to be had
-    for screen, there, words in (("challengers", "#race", "a promotion and a rollback"), ("audit", "#keys", "make or revoke keys"), ("evaluation", "#kept", "An evaluation")):
+    for screen, there, words in (("challengers", "#race", "a promotion and a rollback"), ("evaluation", "#kept", "An evaluation")):
         page.run(f"location.hash = '#/t/town/{screen}'")
         page.wait(f"document.querySelector('{there}')")
         assert words in page.text(".not-here") and "cannot be done yet where several servers share a log" in page.text(".not-here")
-        assert not page.run("document.querySelector('#rollback, #make-key, #evaluate, #drop, [aria-label^=Promote], [aria-label^=Revoke]')"), screen
+        assert not page.run("document.querySelector('#rollback, #evaluate, #drop, [aria-label^=Promote]')"), screen
         page.picture(PICTURES / f"shared-{screen}.png")
     assert [a for a in page.run("window.asked") if not a.startswith("GET")] == ["POST /keys"]
     page.run("document.getElementById('forget').click()")

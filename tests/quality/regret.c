@@ -28,10 +28,10 @@
 struct task {
     const char *group, *name;
     size_t n_rounds, n_arms;
-    bool is_geometric, is_fading, is_changing; /* changing: rates change places at half time */
-    size_t delay;                              /* decisions between one and its reward */
-    double lo, hi;
-    double rate[MOST_ARMS]; /* 0: see above */
+    bool is_geometric, is_changing; /* changing: rates change places at half time */
+    size_t delay;                   /* decisions between one and its reward */
+    double lo, hi, discount;        /* discount: of `forgetting`, 0: none */
+    double rate[MOST_ARMS];         /* 0: see above */
 };
 
 static const struct task tasks[] = {
@@ -47,15 +47,18 @@ static const struct task tasks[] = {
     {"ab", "wide10", 4000, 10, .lo = .005, .hi = .5, .is_geometric = true},
     {"ab", "needle20", 20000, 20,
      .rate = {.06, .02, .02, .02, .02, .02, .02, .02, .02, .02, .02, .02, .02, .02, .02, .02, .02, .02, .02, .02}},
-    {"drift", "drift", 8000, 5, .lo = .1, .hi = .3, .is_fading = true, .is_changing = true},
-    {"drift", "steady", 8000, 5, .lo = .1, .hi = .3, .is_fading = true},
-    {"drift", "drift, low", 20000, 5, .lo = .01, .hi = .03, .is_fading = true, .is_changing = true},
-    {"drift", "drift, two", 8000, 2, .lo = .3, .hi = .5, .is_fading = true, .is_changing = true},
-    {"drift", "drift, ten", 8000, 10, .lo = .03, .hi = .3, .is_fading = true, .is_changing = true},
+    {"drift", "drift", 8000, 5, .lo = .1, .hi = .3, .discount = DISCOUNT, .is_changing = true},
+    {"drift", "steady", 8000, 5, .lo = .1, .hi = .3, .discount = DISCOUNT},
+    {"drift", "drift, low", 20000, 5, .lo = .01, .hi = .03, .discount = DISCOUNT, .is_changing = true},
+    {"drift", "drift, two", 8000, 2, .lo = .3, .hi = .5, .discount = DISCOUNT, .is_changing = true},
+    {"drift", "drift, ten", 8000, 10, .lo = .03, .hi = .3, .discount = DISCOUNT, .is_changing = true},
+    {"drift", "drift, 0.998", 8000, 5, .lo = .1, .hi = .3, .discount = .998, .is_changing = true},
+    {"drift", "steady, 0.998", 8000, 5, .lo = .1, .hi = .3, .discount = .998},
     {"late", "late", 8000, 5, .lo = .1, .hi = .3, .delay = LATE},
     {"late", "prompt", 8000, 5, .lo = .1, .hi = .3},
     {"late", "late, low", 20000, 5, .lo = .01, .hi = .03, .delay = LATE},
     {"late", "prompt, low", 20000, 5, .lo = .01, .hi = .03},
+    {"far", "far", 3000, 2, .lo = .1, .hi = .5},
 };
 #define N_TASKS (sizeof tasks / sizeof *tasks)
 
@@ -146,9 +149,9 @@ static size_t choose_by_beta(struct player *p)
 
 static void learn_by_beta(struct player *p, size_t arm, double reward)
 {
-    for (size_t a = 0; p->task->is_fading && a < p->task->n_arms; a++) {
-        p->won[a] *= DISCOUNT;
-        p->lost[a] *= DISCOUNT;
+    for (size_t a = 0; p->task->discount > 0 && a < p->task->n_arms; a++) {
+        p->won[a] *= p->task->discount;
+        p->lost[a] *= p->task->discount;
     }
     p->won[arm] += reward;
     p->lost[arm] += 1 - reward;
@@ -201,9 +204,9 @@ static void open_engine(struct player *p)
     spec.seed = p->seed % 1000;
     if (p->row->epsilon >= 0)
         spec.rule.epsilon = p->row->epsilon;
-    if (p->task->is_fading) {
+    if (p->task->discount > 0) {
         spec.forgetting.type = KB_FORGET_DISCOUNT;
-        spec.forgetting.discount = DISCOUNT;
+        spec.forgetting.discount = p->task->discount;
     }
     put(p, (struct kb_event){.type = KB_EV_CONFIGURED, .as.configured = {.spec = &spec, .version = 1}});
     for (size_t a = 0; a < p->task->n_arms; a++)

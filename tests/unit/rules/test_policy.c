@@ -229,15 +229,6 @@ START_TEST(a_million_draws_of_igw_have_its_propensities)
 }
 END_TEST
 
-START_TEST(doubt_is_half_of_beta_at_first_and_nothing_at_last)
-{
-    ck_assert_double_eq(kb_policy_doubt(5, 0), 1.5);
-    ck_assert_double_eq(kb_policy_doubt(5, 250), 1.25);
-    ck_assert_double_eq(kb_policy_doubt(10, 500), 1.25);
-    ck_assert_double_eq_tol(kb_policy_doubt(2, 1e9), 1, 1e-6);
-}
-END_TEST
-
 /* As the rule is told: a draw, its best arm leads; half of the time draws go on until another arm is the best of one.
  */
 START_TEST(top_two_is_what_draws_and_draws_again_give)
@@ -370,14 +361,14 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN(
-        "policy", ucb_draws_alike_among_the_tied_for_the_best_score, arms_tie_within_the_rounding_of_their_values,
-        epsilon_spreads_its_share_evenly, uniform_knows_no_favourites, thompson_scales_the_standard_deviations,
-        thompson_without_scale_is_greedy, rand_ucb_scales_the_standard_deviations, igw_weighs_by_the_inverse_gap,
-        igw_is_uniform_before_the_first_reward_and_greedy_at_last, a_million_draws_of_rand_ucb_have_its_propensities,
-        a_million_draws_of_igw_have_its_propensities, doubt_is_half_of_beta_at_first_and_nothing_at_last,
-        top_two_is_what_draws_and_draws_again_give, split_draws_by_the_weights_of_those_that_are_there,
-        top_two_shows_two_arms_alike, top_two_challenges_a_certain_leader_with_the_nearest_arm,
-        draws_follow_the_propensities, draw_takes_the_first_whose_cumulative_share_exceeds_the_number,
-        an_arm_of_propensity_zero_is_never_drawn, a_single_arm_has_propensity_one_under_every_rule);
+    return KBT_RUN("policy", ucb_draws_alike_among_the_tied_for_the_best_score,
+                   arms_tie_within_the_rounding_of_their_values, epsilon_spreads_its_share_evenly,
+                   uniform_knows_no_favourites, thompson_scales_the_standard_deviations,
+                   thompson_without_scale_is_greedy, rand_ucb_scales_the_standard_deviations,
+                   igw_weighs_by_the_inverse_gap, igw_is_uniform_before_the_first_reward_and_greedy_at_last,
+                   a_million_draws_of_rand_ucb_have_its_propensities, a_million_draws_of_igw_have_its_propensities,
+                   top_two_is_what_draws_and_draws_again_give, split_draws_by_the_weights_of_those_that_are_there,
+                   top_two_shows_two_arms_alike, top_two_challenges_a_certain_leader_with_the_nearest_arm,
+                   draws_follow_the_propensities, draw_takes_the_first_whose_cumulative_share_exceeds_the_number,
+                   an_arm_of_propensity_zero_is_never_drawn, a_single_arm_has_propensity_one_under_every_rule);
 }
