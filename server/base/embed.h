@@ -15,7 +15,7 @@ extern const char ld_embed_0006_types_sql[];
 extern const char ld_embed_0007_metrics_sql[];
 extern const char ld_embed_0008_evaluations_sql[];
 extern const char ld_embed_0009_copies_sql[];
-extern const char ld_embed_0011_generations_sql[];
+extern const char ld_embed_0010_generations_sql[];
 extern const char ld_embed_registry_0001_sql[];
 extern const char ld_embed_registry_0002_sql[];
 extern const char ld_embed_registry_0003_sql[];

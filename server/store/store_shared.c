@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A file of before schema/0011_generations.sql has no generation. */
+/* A file of before schema/0010_generations.sql has no generation. */
 static int read_mark(sqlite3 *db, bool has_generation, struct ld_copy_mark *out)
 {
     sqlite3_stmt *stmt = NULL;

@@ -129,9 +129,10 @@ static int service(struct ld_doc *doc, struct ld_problem *p)
     static const char now_text[] = "{\"rewardWaitTime\":\"PT90.5S\",\"defaultReward\":0,\"logRetentionDays\":-1}";
     struct ld_doc *now = NULL, *patch_doc = NULL;
     size_t n = 0;
+    const char *code = NULL;
 
     FUZZ_EXPECT(ld_doc_parse(&now, now_text, sizeof now_text - 1, false, p) == 0);
-    char *text = ld_decode_service(doc, now, &n, p);
+    char *text = ld_decode_service(doc, now, &n, &code, p);
     ld_doc_free(now);
     if (text == NULL)
         return -1;

@@ -248,7 +248,7 @@ START_TEST(models_show_every_point_with_its_coordinates)
     char digest[24];
     struct ld_model_text model;
     ck_assert_int_eq(ld_begin_model(&view, town.live, &model), 0);
-    json_t *v = parsed(ld_end_model(&model, &n), &n);
+    json_t *v = parsed(ld_end_model(&model, NULL, &n), &n);
     const json_t *points = json_object_get(v, "dictionary"), *p = json_array_get(points, 2);
     ck_assert_uint_eq(json_array_size(points), 3);
     ck_assert_str_eq(text_at(p, "user"), "ann");
@@ -265,14 +265,14 @@ START_TEST(models_show_every_point_with_its_coordinates)
     const json_t *confidence = json_object_get(v, "confidence");
     ck_assert(number_at(confidence, "norm_bound") == 1 && number_at(confidence, "norm_least") == 0);
     ck_assert(number_at(confidence, "empty_sets") == 0 && json_object_size(confidence) == 5);
-    ck_assert_uint_eq(json_object_size(v), 14);
+    ck_assert_uint_eq(json_object_size(v), 15);
     json_decref(v);
 }
 END_TEST
 
 START_TEST(statistics_average_what_was_learned)
 {
-    static const struct ld_arm_stats in_window[] = {{"a1", 4, 2, 3}, {"a2", 1, 0, 0}};
+    static const struct ld_arm_stats in_window[] = {{"a1", 4, 2, 3, 5}, {"a2", 1, 0, 0, 0}};
     struct ld_window_stats w = {.seconds = 60,
                                 .decided = 5,
                                 .rewarded = 2,

@@ -162,7 +162,7 @@ START_TEST(a_schema_is_held_to_that_of_its_version)
         {1, ld_embed_0001_tenant_sql},       {2, ld_embed_0002_summary_sql},     {3, ld_embed_0003_pieces_sql},
         {4, ld_embed_0004_books_sql},        {5, ld_embed_0005_reward_ids_sql},  {6, ld_embed_0006_types_sql},
         {7, ld_embed_0007_metrics_sql},      {8, ld_embed_0008_evaluations_sql}, {9, ld_embed_0009_copies_sql},
-        {11, ld_embed_0011_generations_sql},
+        {10, ld_embed_0010_generations_sql},
     };
     for (size_t n = 1; n <= sizeof versions / sizeof *versions; n++)
         for (int is_spoiled = 0; is_spoiled <= 1; is_spoiled++) {

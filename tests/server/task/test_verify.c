@@ -246,7 +246,7 @@ static char *model_of(struct ld_tenant *t)
         .name = ld_tenant_name(t), .settings = settings, .in_force = kb_engine_spec(e), .counts = &counts};
     ck_assert_int_eq(ld_begin_model(&view, e, &text), 0);
     ld_tenant_read_unlock(t);
-    char *json = ld_end_model(&text, &n);
+    char *json = ld_end_model(&text, NULL, &n);
     ck_assert_ptr_nonnull(json);
     return json;
 }

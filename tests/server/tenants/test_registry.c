@@ -310,6 +310,7 @@ START_TEST(a_rate_that_cannot_be_kept_is_refused_and_shows_in_readiness)
     struct ld_problem problem;
     char path[96], away[96];
     bool is_own = true;
+    double fill;
 
     new_folder();
     start();
@@ -319,7 +320,7 @@ START_TEST(a_rate_that_cannot_be_kept_is_refused_and_shows_in_readiness)
     ld_problem_init(&problem);
     ld_tenants_set_rate(tenants, "default", &own, &problem);
     ck_assert_int_eq(problem.status, 503);
-    ck_assert(ld_tenants_get_rate(tenants, "default", &limit, &is_own) && !is_own);
+    ck_assert(ld_tenants_get_rate(tenants, "default", &limit, &is_own, &fill) && !is_own);
     ck_assert(ld_registry_is_failing(ld_tenants_registry(tenants)));
     ck_assert_int_eq(rename(away, path), 0);
     ck_assert(!ld_registry_is_failing(ld_tenants_registry(tenants)));
@@ -327,7 +328,7 @@ START_TEST(a_rate_that_cannot_be_kept_is_refused_and_shows_in_readiness)
     ld_tenants_set_rate(tenants, "default", &own, &problem);
     ck_assert_int_eq(problem.status, 0);
     restart();
-    ck_assert(ld_tenants_get_rate(tenants, "default", &limit, &is_own) && is_own);
+    ck_assert(ld_tenants_get_rate(tenants, "default", &limit, &is_own, &fill) && is_own);
     ck_assert(limit.rate == 3 && limit.burst == 30);
     finish();
 }
