@@ -11,8 +11,9 @@
 void ld_put_scores(struct ld_text *t, const struct ld_score *s);
 void ld_put_estimate(struct ld_text *t, const char *name, struct kb_estimate e);
 
-/* tip: the log's last event; version: of the configuration in force. malloc'd; NULL: no memory. */
-char *ld_encode_challengers(const struct ld_challenger_view *v, size_t n_views, uint64_t tip, uint64_t version,
-                            size_t *n);
+/* node: the server that follows, NULL: not told; tip: the log's last event; version: of the configuration in force.
+ * malloc'd; NULL: no memory. */
+char *ld_encode_challengers(const struct ld_challenger_view *v, size_t n_views, const char *node, uint64_t tip,
+                            uint64_t version, size_t *n);
 
 #endif

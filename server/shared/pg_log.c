@@ -178,6 +178,8 @@ static const struct ld_shared_ops pg_ops = {
     .change_key = ld_pg_change_key,
     .set_rate = ld_pg_set_rate,
     .rates = ld_pg_rates,
+    .hold = ld_pg_hold,
+    .held = ld_pg_held,
     .health = health,
     .close = close_log,
 };

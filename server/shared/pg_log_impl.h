@@ -45,6 +45,8 @@ enum pg_statement {
     PG_RATES,
     PG_RATE_SET,
     PG_RATE_CLEAR,
+    PG_HOLD,
+    PG_HELD,
     PG_N
 };
 
@@ -216,6 +218,11 @@ enum ld_shared_rc ld_pg_set_rate(struct ld_shared_log *log, uint64_t id, const s
 enum ld_shared_rc ld_pg_rates(struct ld_shared_log *log,
                               void (*fn)(void *arg, const char *name, const struct ld_rate *own), void *arg,
                               struct ld_message *why);
+
+enum ld_shared_rc ld_pg_hold(struct ld_shared_log *log, uint64_t id, const char *view, struct ld_message *why);
+enum ld_shared_rc ld_pg_held(struct ld_shared_log *log, uint64_t id,
+                             void (*fn)(void *arg, const char *node, const char *view), void *arg,
+                             struct ld_message *why);
 
 /* The version that the tables have with all of schema/shared_*.sql: pg_admin.c. */
 int ld_pg_schema_version(void);

@@ -139,6 +139,14 @@ struct ld_shared_ops {
     enum ld_shared_rc (*rates)(struct ld_shared_log *l,
                                void (*fn)(void *arg, const char *name, const struct ld_rate *own), void *arg,
                                struct ld_message *why);
+    /* Takes what one server does for all of a tenant, where nobody has it or whoever had it has been silent for long;
+     * renews it where it is ours. view: what it tells of it, kept for the others; NULL: nothing new. OK: it is ours
+     * now; BEHIND: another has it; DOWN. */
+    enum ld_shared_rc (*hold)(struct ld_shared_log *l, uint64_t id, const char *view, struct ld_message *why);
+    /* fn is told who has it, and what was last told of it (NULL: nothing). OK, NONE: nobody, DOWN. */
+    enum ld_shared_rc (*held)(struct ld_shared_log *l, uint64_t id,
+                              void (*fn)(void *arg, const char *node, const char *view), void *arg,
+                              struct ld_message *why);
     void (*health)(struct ld_shared_log *l, struct ld_shared_health *out);
     void (*close)(struct ld_shared_log *l); /* no turn is open */
 };

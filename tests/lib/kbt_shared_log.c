@@ -378,6 +378,27 @@ static enum ld_shared_rc rates(struct ld_shared_log *log,
     return LD_SHARED_OK;
 }
 
+static enum ld_shared_rc hold(struct ld_shared_log *log, uint64_t id, const char *view, struct ld_message *why)
+{
+    const struct kbt_shared_tenant *t = find_id(log_of(log), id);
+
+    (void)view;
+    (void)why;
+    return t != NULL && !t->is_held ? LD_SHARED_OK : LD_SHARED_BEHIND;
+}
+
+static enum ld_shared_rc held(struct ld_shared_log *log, uint64_t id,
+                              void (*fn)(void *arg, const char *node, const char *view), void *arg,
+                              struct ld_message *why)
+{
+    const struct kbt_shared_tenant *t = find_id(log_of(log), id);
+
+    if (t == NULL || !t->is_held)
+        return say(LD_SHARED_NONE, why, "nobody has it");
+    fn(arg, "another", NULL);
+    return LD_SHARED_OK;
+}
+
 static void health(struct ld_shared_log *log, struct ld_shared_health *out)
 {
     (void)log;
@@ -402,6 +423,8 @@ static const struct ld_shared_ops operations = {.find = find,
                                                 .change_key = change_key,
                                                 .set_rate = set_rate,
                                                 .rates = rates,
+                                                .hold = hold,
+                                                .held = held,
                                                 .health = health,
                                                 .close = close_nothing};
 

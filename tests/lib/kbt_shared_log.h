@@ -33,6 +33,7 @@ struct kbt_shared_tenant {
     struct kbt_shared_batch pending; /* its outcome is unknown; body NULL: there is none */
     bool has_rate;
     struct ld_rate rate;
+    bool is_held; /* by another server */
 };
 
 #define KBT_SHARED_TENANTS 4
