@@ -35,6 +35,11 @@
 #define READ_BYTES ((size_t)1 << 20)
 #define WAL_BYTES ((int64_t)8 << 20)
 
+/* Lines that are folded while others wait for the row, some 20 ms of work; and how often one that is further behind
+ * steps back to read on without it. Then it takes what there is: who writes without a pause must not keep it out. */
+#define HELD_LINES (2 * LD_BATCH_EVENTS)
+#define MOST_STEPS_BACK 4
+
 /* ---- the turn ------------------------------------------------------------------------------------------ */
 
 /* Logs edges only, as a commit that fails does (commit.c). */
@@ -80,11 +85,64 @@ static void agree(struct ld_tenant *t)
         t->now_ms = s->at_ms; /* times of the log never go back, whoever's clock is behind */
 }
 
-bool ld_shared_begin(struct ld_tenant *t)
+/* A turn that is being taken. */
+struct taking {
+    struct ld_tenant *t;
+    uint64_t n_most; /* lines followed by then: no more while the row is locked */
+};
+
+static enum ld_shared_rc follow_some(void *arg, const struct ld_shared_batch *batch)
+{
+    const struct taking *taking = arg;
+
+    return taking->t->shared.n_followed + batch->n > taking->n_most ? LD_SHARED_BEHIND
+                                                                   : ld_shared_follow(taking->t, batch);
+}
+
+/* A piece at a time, until there is no more: the last answer may be old, so the next one says what there is. */
+static enum ld_shared_rc read_on(struct ld_tenant *t, struct ld_message *why)
 {
     struct ld_shared *s = &t->shared;
     struct ld_shared_log *log = t->world->shared;
-    const struct ld_shared_place place = s->place;
+    enum ld_shared_rc rc;
+    uint64_t n;
+
+    do {
+        const struct ld_shared_place place = s->place;
+
+        n = s->n_followed;
+        rc = log->ops->read(log, s->id, &place, READ_BYTES, ld_shared_follow, t, why);
+        if (ld_store_wal_bytes(t->store) > WAL_BYTES)
+            (void)ld_store_checkpoint(t->store); /* upkeep comes at the end of a turn, and this may be a long log */
+    } while (rc == LD_SHARED_OK && s->n_followed != n && !ld_progress_is_over(t->world->progress) &&
+             !atomic_load(&t->is_doomed));
+    return rc;
+}
+
+/* Who is far behind reads on without the turn first, or all others would wait for its fold. */
+static enum ld_shared_rc take(struct ld_tenant *t, struct ld_message *why)
+{
+    struct ld_shared *s = &t->shared;
+    struct ld_shared_log *log = t->world->shared;
+    enum ld_shared_rc rc = LD_SHARED_BEHIND;
+
+    for (int i = 0; rc == LD_SHARED_BEHIND; i++) {
+        const struct ld_shared_place place = s->place;
+        struct taking taking = {t, i < MOST_STEPS_BACK ? s->n_followed + HELD_LINES : UINT64_MAX};
+
+        rc = log->ops->take(log, s->id, &place, follow_some, &taking, &s->turn, why);
+        if (rc != LD_SHARED_BEHIND)
+            break;
+        rc = read_on(t, why);
+        if (rc == LD_SHARED_OK)
+            rc = LD_SHARED_BEHIND;
+    }
+    return rc;
+}
+
+bool ld_shared_begin(struct ld_tenant *t)
+{
+    struct ld_shared *s = &t->shared;
     const uint64_t n_before = s->n_followed;
     const int64_t start_us = ld_monotonic_us();
     struct ld_message why = {""};
@@ -94,7 +152,7 @@ bool ld_shared_begin(struct ld_tenant *t)
     assert(t->batch.commit.n == 0);
     ld_failpoint("before_take");
     s->why.text[0] = '\0';
-    const enum ld_shared_rc rc = log->ops->take(log, s->id, &place, ld_shared_follow, t, &s->turn, &why);
+    const enum ld_shared_rc rc = take(t, &why);
     show(t, n_before);
     if (rc != LD_SHARED_OK) {
         fail(t, rc, &why);
@@ -157,28 +215,16 @@ bool ld_shared_takes(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- reading on ------------------------------------------------------------------------------------------ */
 
-/* A piece at a time, until there is no more: the last answer may be old, so the next one says what there is. */
 void ld_shared_read(struct ld_tenant *t)
 {
     struct ld_shared *s = &t->shared;
-    struct ld_shared_log *log = t->world->shared;
     const uint64_t n_before = s->n_followed;
-    enum ld_shared_rc rc = LD_SHARED_OK;
     struct ld_message why = {""};
-    uint64_t n;
 
     if (!atomic_exchange(&s->is_asked, false) || t->read_only_from > 0 || atomic_load(&t->is_doomed))
         return;
     s->why.text[0] = '\0';
-    do {
-        const struct ld_shared_place place = s->place;
-
-        n = s->n_followed;
-        rc = log->ops->read(log, s->id, &place, READ_BYTES, ld_shared_follow, t, &why);
-        if (ld_store_wal_bytes(t->store) > WAL_BYTES)
-            (void)ld_store_checkpoint(t->store); /* upkeep comes at the end of a turn, and this may be a long log */
-    } while (rc == LD_SHARED_OK && s->n_followed != n && !ld_progress_is_over(t->world->progress) &&
-             !atomic_load(&t->is_doomed));
+    const enum ld_shared_rc rc = read_on(t, &why);
     show(t, n_before);
     if (rc == LD_SHARED_OK)
         agree(t);

@@ -167,6 +167,22 @@ static enum ld_shared_rc drop(struct ld_shared_log *log, uint64_t id, struct ld_
     return LD_SHARED_OK;
 }
 
+/* Counts the lines that are told while the row is locked. */
+struct counting {
+    ld_shared_take_fn fn;
+    void *arg;
+    size_t n;
+};
+
+static enum ld_shared_rc count(void *arg, const struct ld_shared_batch *batch)
+{
+    struct counting *c = arg;
+    const enum ld_shared_rc rc = c->fn(c->arg, batch);
+
+    c->n += rc == LD_SHARED_OK ? batch->n : 0;
+    return rc;
+}
+
 static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
                               ld_shared_take_fn fn, void *arg, struct ld_shared_turn **turn, struct ld_message *why)
 {
@@ -185,7 +201,10 @@ static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const stru
         abort(); /* one thread: it would wait for ever */
     t->is_taken = true;
     decide(t);
-    const enum ld_shared_rc rc = tell(t, after, SIZE_MAX, fn, arg, why);
+    struct counting counting = {fn, arg, 0};
+    const enum ld_shared_rc rc = tell(t, after, SIZE_MAX, count, &counting, why);
+    if (counting.n > l->most_held)
+        l->most_held = counting.n;
     if (rc == LD_SHARED_OK)
         *turn = calloc(1, sizeof **turn);
     if (*turn != NULL)

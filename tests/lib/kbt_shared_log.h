@@ -52,6 +52,7 @@ struct kbt_shared_log {
     void (*meddle)(void *arg); /* before a turn is given to who asks for it: others may write; NULL: nobody does */
     void *arg;
     size_t n_takes, meddle_at; /* not before so many takes */
+    size_t most_held;          /* lines that were told in one take, at most */
     /* How often: */
     size_t n_ok, n_behind, n_down, n_unknown_in, n_unknown_out, n_unsettled, n_untaken;
 };
