@@ -82,15 +82,13 @@ void ld_replays_cancel(struct ld_server *s)
 
 /* --- before the answer ------------------------------------------------------------------------------------------- */
 
-/* Only who may make tenants may make one of a replay, and no server of several can make one of a file yet. */
+/* Only who may make tenants may make one of a replay. */
 static int check_commit(struct ld_replay_job *j, struct ld_problem *p)
 {
     const char *name = j->head.commit;
     if (name == NULL)
         return 0;
-    if (j->server->world.shared != NULL)
-        ld_problem_alone(p, "a tenant from a replay (`commit`)");
-    else if (j->call->caller.roles != LD_ALL_ROLES)
+    if (j->call->caller.roles != LD_ALL_ROLES)
         ld_problem_set(p, 403, "the key lacks the role `admin`, which `commit` asks for");
     else if (ld_call_may_make(j->call, name, p) && !(j->has_claim = ld_spool_claim(j->server->spool, name)))
         ld_problem_set(p, 409, "another copy of \"%.64s\" is being made, sent or taken in", name);

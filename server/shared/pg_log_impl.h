@@ -187,6 +187,10 @@ enum ld_shared_rc ld_pg_take(struct ld_shared_log *log, uint64_t id, const struc
 enum ld_shared_rc ld_pg_append(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                struct ld_message *why);
 void ld_pg_release(struct ld_shared_turn *turn);
+enum ld_shared_rc ld_pg_make(struct ld_shared_log *log, const char *name, struct ld_shared_turn **turn, uint64_t *id,
+                             struct ld_message *why);
+enum ld_shared_rc ld_pg_put_batch(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
+                                  struct ld_message *why);
 /* Frees a turn that is over; the caller has its connection (busy). */
 void ld_pg_end_turn(struct ld_shared_turn *turn);
 enum ld_shared_rc ld_pg_settle(struct ld_shared_log *log, uint64_t id, const struct ld_shared_batch *batch,

@@ -115,6 +115,13 @@ struct ld_shared_ops {
     enum ld_shared_rc (*append)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                 struct ld_message *why);
     void (*release)(struct ld_shared_turn *turn);
+    /* The turn of a tenant that is made in it: nobody sees it before the append that ends the turn, nor any line that
+     * was put. BEHIND: there is one of the name. OK with *turn and its number, DOWN. */
+    enum ld_shared_rc (*make)(struct ld_shared_log *l, const char *name, struct ld_shared_turn **turn, uint64_t *id,
+                              struct ld_message *why);
+    /* A batch behind the last one, in a turn that goes on. OK, BEHIND, DOWN: nothing of the turn will be written, and
+     * it is to be released. */
+    enum ld_shared_rc (*put)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch, struct ld_message *why);
     /* Waits up to --log-wait for the answer: OK, the batch is there; BEHIND, it is not and never will be; UNKNOWN. */
     enum ld_shared_rc (*settle)(struct ld_shared_log *l, uint64_t id, const struct ld_shared_batch *batch,
                                 struct ld_message *why);

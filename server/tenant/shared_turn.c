@@ -96,7 +96,7 @@ static enum ld_shared_rc follow_some(void *arg, const struct ld_shared_batch *ba
     const struct taking *taking = arg;
 
     return taking->t->shared.n_followed + batch->n > taking->n_most ? LD_SHARED_BEHIND
-                                                                   : ld_shared_follow(taking->t, batch);
+                                                                    : ld_shared_follow(taking->t, batch);
 }
 
 /* A piece at a time, until there is no more: the last answer may be old, so the next one says what there is. */

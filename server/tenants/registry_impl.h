@@ -10,6 +10,7 @@
  *   registry_nodes.c     the other servers of a shared log
  *   registry_common.c    what they have in common beside it
  *   registry_held.c      what one of them does for all
+ *   registry_import.c    tenants that come whole
  *   registry_waiting.c   requests for names that only those may know; making and deleting tenants there
  *
  * A tenant is a member of the table whether or not it is in memory:
@@ -125,6 +126,9 @@ bool ld_rate_take_over(struct ld_tenants *r, const char *name, const struct ld_r
 
 /* registry_common.c. Sees what has changed. */
 void ld_tenants_follow_common(struct ld_tenants *r);
+/* registry_import.c. As ld_tenants_adopt, into the log: the file is left as it is. */
+int ld_nodes_adopt(struct ld_tenants *r, const char *name, const char *file, struct ld_problem *p);
+
 /* registry_held.c */
 void ld_tenants_hold_work(struct ld_tenants *r);
 /* change_lock held. Into the log; p says 404 or 503. */

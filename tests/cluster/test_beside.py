@@ -1,13 +1,15 @@
 """Work beside the log of a tenant that several servers share: replays, evaluations, challengers and what comes of them."""
+import concurrent.futures
 import json
 import random
 import time
 
 import pytest
+import requests
 
 import pg
 from servers import Servers, at_once, events_of, init, log_of, settle, wait_for
-from harness import NDJSON, Client
+from harness import NDJSON, Client, Server
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
 
@@ -69,10 +71,98 @@ def test_a_replay_at_any_server_is_the_tenant_and_makes_no_other(three, name):
     assert {r["type"] for r in reports} == {"report"} and {r["model"]["digest"] for r in reports} == {digest}
     other = [replay(api, name, {"configuration": {"algorithm": "ts"}, "log": "own"}) for api in three]
     assert other[0] == other[1] == other[2] and other[0]["model"]["digest"] != digest
-    refused = replay(three[0], name, {"configuration": configuration, "log": "own", "commit": f"{name}-made"}, expect=501)
-    assert "a tenant from a replay" in refused["detail"]
+    made = replay(three[0], name, {"configuration": {"algorithm": "ts"}, "log": "own", "commit": f"{name}-made"})
+    assert made["type"] == "report" and made["tenant"] == f"{name}-made"
+    wait_for(lambda: all(api.call("GET", f"/tenants/{name}-made", expect=(200, 503)).status == 200 for api in three))
+    assert settle(three, f"{name}-made")[1] == other[0]["model"]["digest"]
     assert settle(three, name) == (log, digest)
-    three[1].call("GET", f"/tenants/{name}-made", expect=404)
+
+
+# ---- tenants that come whole
+
+def test_a_tenant_of_a_server_that_was_alone_comes_whole_and_goes_on(three, name, tmp_path):
+    """As lines or as a file: at every server the same model, which then learns."""
+    shapes = {"plain": dict(algorithm="ucb"), "kors": dict(algorithm="laplaced-kors", representation={"type": "kors", "lambda": 0.2, "max_dictionary": 12}),
+              "sum": dict(algorithm="ts", aggregation="sum", default_reward=None)}
+    alone = Server(tmp_path)
+    try:
+        alone.start()
+        one = Client(alone)
+        for shape, config in shapes.items():
+            one.put_tenant(shape, **config)
+            one.put_graph(shape, [(f"u{i}", f"u{(i + 1) % 7}", 1) for i in range(7)])
+            play([one], shape, 700, random.Random(shape))
+            one.call("PATCH", f"/tenants/{shape}", {"seed": 9})
+            one.wait_rebuilt(shape)
+            play([one], shape, 40, random.Random(1), first=1000)
+            lines, copy = one.call("GET", f"/tenants/{shape}/export").content, one.call("POST", f"/tenants/{shape}/snapshot").content
+            for way, api in (("lines", three[0]), ("file", three[1])):
+                target = f"whole-{shape}-{way}"
+                told = (api.call("POST", f"/tenants/{target}/import", raw=lines, kind=NDJSON, expect=201) if way == "lines" else
+                        api.call("PUT", f"/tenants/{target}/snapshot", raw=copy, kind="application/vnd.sqlite3", expect=201)).json
+                assert told["digest"] == one.digest(shape)
+                for other in three:
+                    wait_for(lambda: other.call("GET", f"/tenants/{target}", expect=(200, 503)).status == 200)
+                log, digest = settle(three, target)
+                assert digest == one.digest(shape) and three[2].call("GET", f"/tenants/{target}/export").content == lines
+                assert three[2].reward("d1000", 0.0, tenant=target, expect=(200, 409)) is not None
+                play(three, target, 30, random.Random(2), first=2000)
+                settle(three, target)
+                for other in three:
+                    assert other.verify(target)["equal"]
+            api.call("POST", f"/tenants/{target}/import", raw=lines, kind=NDJSON, expect=409)
+    finally:
+        alone.close()
+
+
+def test_what_comes_in_at_two_servers_under_one_name_is_one_of_them(three, name):
+    logs = []
+    for k in range(2):
+        three[0].put_tenant(f"from{k}", algorithm="ucb", seed=k)
+        play(three, f"from{k}", 200, random.Random(k))
+        logs.append(settle(three, f"from{k}"))
+    exports = [three[0].call("GET", f"/tenants/from{k}/export").content for k in range(2)]
+    for i in range(6):
+        told = at_once(*[lambda k=k: three[k].call("POST", f"/tenants/both{i}/import", raw=exports[k], kind=NDJSON, expect=(201, 409)).status for k in range(2)],
+                       lambda: three[2].call("PUT", f"/tenants/both{i}", {"algorithm": "ts"}, expect=(200, 201, 503)).status)
+        for api in three:
+            wait_for(lambda: api.call("GET", f"/tenants/both{i}", expect=(200, 404, 503)).status == 200)
+        lines = events_of(settle(three, f"both{i}")[0])
+        assert sum(t == 201 for t in told) == 1 or told[2] == 503, told
+        # One log, whole, and what was changed behind it.
+        assert any(log_of(three[0], f"both{i}").startswith(log) for log, _ in logs) or lines[0]["configuration"]["algorithm"] == "ts"
+
+
+def test_nothing_is_left_of_a_tenant_that_comes_while_its_server_dies(own, tmp_path):
+    servers = Servers(tmp_path, own.url, n=2)
+    try:
+        servers.ready()
+        a, b = servers.clients()
+        a.put_tenant("from", algorithm="ucb")
+        a.call("POST", "/observe", [{"user": f"u{i % 9}", "arm": f"a{i % 4}", "reward": i % 2} for i in range(3000)], kind=NDJSON, tenant="from")
+        log, digest = settle([a, b], "from")
+        lines = a.call("GET", "/tenants/from/export").content
+        for i in range(5):
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(lambda: requests.post(f"{a.server.url}/tenants/into{i}/import", data=lines, headers={"Content-Type": NDJSON}, timeout=60).status_code)
+                time.sleep(random.uniform(0, 1))
+                a.server.kill()
+                try:
+                    told = asked.result()
+                except requests.RequestException:
+                    told = 0
+            rows = own.primary.sql(f"SELECT count(*), count(DISTINCT t.id) FILTER (WHERE t.last = {len(events_of(log))}) FROM laplaced.batch AS b JOIN laplaced.tenant AS t ON t.id = b.tenant WHERE t.name = 'into{i}'")
+            assert rows == "0|0" or rows.endswith("|1"), rows
+            a.server.start()
+            servers.ready()
+            if told == 201 or rows != "0|0":
+                wait_for(lambda: b.call("GET", f"/tenants/into{i}", expect=(200, 503)).status == 200)
+                assert settle([a, b], f"into{i}")[1] == digest
+            else:
+                b.call("GET", f"/tenants/into{i}", expect=404)
+                b.call("PUT", f"/tenants/into{i}", {"algorithm": "ts"}, expect=201)
+    finally:
+        servers.close()
 
 
 # ---- evaluations
