@@ -96,7 +96,7 @@ $(OUT)/server/shared/pg_%.o: CFLAGS_ALL += -isystem $(PG_INCLUDE)
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/shared_0001.sql schema/shared_0003.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/0011_generations.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/registry_0004.sql schema/shared_0001.sql schema/shared_0002.sql schema/shared_0003.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
@@ -117,7 +117,7 @@ $(OUT)/embed.o $(OUT)/ctl_embed.o $(OUT)/console_embed.o: %.o: %.c
 # BLAS alone: a leak of layers fails at link time.
 TEST_FLAGS := $(CFLAGS_ALL) -iquote core -iquote tests/lib
 CHECK_LIBS := -lcheck -lsubunit -lrt -lpthread
-COVERAGE := $(OUT)/tests/coverage/coverage $(OUT)/tests/peeking/peeking
+COVERAGE := $(OUT)/tests/coverage/coverage $(OUT)/tests/peeking/peeking $(OUT)/tests/quality/regret
 C_TESTS := $(CORE_TESTS) $(SERVER_TESTS) $(TOOL_TESTS) $(PAPER_TESTS) $(CLUSTER_TESTS) $(FUZZ_TESTS) $(COVERAGE)
 $(C_TESTS:=.o): $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
@@ -158,8 +158,8 @@ SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% check-cluster run-cluster layers lint coverage peeking contract asan tsan fuzz soak soak-% bench bench-% league) \
-    $(call wants,--package,deb test-package test-deb) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
+    $(call wants,--test,test test-% check-cluster run-cluster layers lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
+    $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
     $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
@@ -169,7 +169,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run run-cluster tour paper test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb test-package test-deb clean help
+.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -212,12 +212,21 @@ peeking: $(OUT)/tests/peeking/peeking ## minutes: what an experiment says, looke
 	seq 0 $$(($(JOBS) - 1)) | OPENBLAS_NUM_THREADS=1 xargs -P $(JOBS) -I @ sh -c '$< $(RUNS) $(JOBS) @ > $(BUILD)/bench/peeking-@.jsonl'
 	cat $(BUILD)/bench/peeking-*.jsonl > $(BUILD)/bench/peeking.jsonl && rm $(BUILD)/bench/peeking-*.jsonl
 	$(PYTHON) tests/peeking/table.py $(BUILD)/bench/peeking.jsonl --page docs/PEEKING.md
+console-pictures: ## pictures of the console's screens into docs/figures, of a server that has played real people: make console-pictures DATA=DIR (docs/DATA.md)
+	$(MAKE) all
+	LAPLACED_BIN=$(abspath $(OUT))/laplaced LAPLACECTL_BIN=$(abspath $(OUT))/laplacectl $(PYTHON) tests/http/console_pictures.py $(DATA)
+regret: SEEDS = 20
+regret: $(OUT)/tests/quality/regret ## minutes: regret of the default row over 20 seeds, in the engine itself; writes docs/REGRET.md: make regret SEEDS=20 JOBS=2
+	@mkdir -p $(BUILD)/bench
+	rm -f $(BUILD)/bench/regret-*.jsonl
+	seq 0 $$(($(JOBS) - 1)) | OPENBLAS_NUM_THREADS=1 xargs -P $(JOBS) -I @ sh -c '$< $(SEEDS) $(JOBS) @ > $(BUILD)/bench/regret-@.jsonl'
+	$(PYTHON) tests/quality/table.py $(BUILD)/bench/regret-*.jsonl --page docs/REGRET.md
 test-http: all $(OUT)/tests/server/json/judge ## tests over HTTP against openapi.yaml and dense oracles
 	sh tests/run.sh $(OUT) http
 contract: all ## openapi.yaml under linters, and a client generated from it at a live server (tools from npm, pinned)
 	sh tests/contract/run.sh $(OUT)
-test-proxies: all ## nginx, HAProxy and Caddy: the server behind them, and asked by them where a visitor goes
-	LAPLACED_BIN=$(OUT)/laplaced LAPLACECTL_BIN=$(OUT)/laplacectl $(PYTHON) -m pytest -q tests/http/r05_proxies.py tests/http/r06_route_proxies.py
+test-proxies: all ## nginx, HAProxy and Caddy: the server behind them, and asked by them where a visitor goes: make test-proxies VISITS=10000
+	LAPLACED_TEST_VISITS=$(or $(VISITS),10000) LAPLACED_BIN=$(OUT)/laplaced LAPLACECTL_BIN=$(OUT)/laplacectl $(PYTHON) -m pytest -q tests/http/r05_proxies.py tests/http/r06_route_proxies.py
 test-monitoring: all ## Prometheus scrapes live servers: the dashboard's queries, and each alert that a minute can bring about, with its fault
 	LAPLACED_TEST_MONITORING=all LAPLACED_BIN=$(abspath $(OUT))/laplaced LAPLACECTL_BIN=$(abspath $(OUT))/laplacectl $(PYTHON) -m pytest -q tests/http/t30_deploy.py tests/http/t40_monitoring.py
 test-crash: all ## 200 kills under load: every acknowledged change stands once, the model equals a fresh fold
@@ -348,6 +357,7 @@ install: programs pages ## install below PREFIX (/usr/local) and SYSCONFDIR (/et
 	install -d $(DESTDIR)$(UNITDIR)
 	sed -e 's|/usr/local/bin|$(PREFIX)/bin|' -e 's|/etc/laplaced|$(SYSCONFDIR)/laplaced|' deploy/laplaced.service > $(DESTDIR)$(UNITDIR)/laplaced.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/laplaced.service
+	install -m 644 -t $(DESTDIR)$(UNITDIR) deploy/laplaced.socket
 	test -e $(DESTDIR)$(SYSCONFDIR)/laplaced/laplaced.conf || install -D -m 644 deploy/laplaced.conf $(DESTDIR)$(SYSCONFDIR)/laplaced/laplaced.conf
 image: ## the image of the Dockerfile by buildah, without a daemon or a registry; as root: build/image/laplaced.tar.gz and its list of packages
 	sh tools/image.sh $(BUILD)/image
@@ -357,6 +367,12 @@ deb: ## the Debian package, in build/deb
 	sh tools/deb.sh $(BUILD)/deb
 test-package: deb ## the Debian package: lintian, and what is in it
 	LAPLACED_PACKAGES=$(abspath $(BUILD))/deb sh tests/run.sh $(OUT) package
+test-hammered: deb ## minutes: the package's server under testssl, slowhttptest and wrk, as Debian has them
+	LAPLACED_PACKAGES=$(abspath $(BUILD))/deb sh tests/run.sh $(OUT) hammered
+BEFORE ?= 5784cfea
+deb-before: ## the package of an older commit, in build/deb-before, which test-deb then upgrades from: make deb-before BEFORE=COMMIT
+	rm -rf $(BUILD)/before && mkdir -p $(BUILD)/before && git archive $(BEFORE) | tar -x -C $(BUILD)/before
+	sh $(BUILD)/before/tools/deb.sh $(BUILD)/deb-before && rm -rf $(BUILD)/before
 BASE := $(BUILD)/base/bookworm.tar
 test-deb: deb ## minutes, as root: the package in a bare Debian 12 - installed, upgraded under load, removed, purged - and built again elsewhere to the same bytes
 	sh tools/base.sh $(BASE)

@@ -15,6 +15,7 @@ CREATE TABLE laplaced.key (
     roles INTEGER NOT NULL,
     hash BYTEA NOT NULL,
     label TEXT,
+    tenants TEXT, -- of a key that decides for several: their names, or the beginnings of some with a * behind
     created_at BIGINT NOT NULL,
     expires_at BIGINT
 );

@@ -384,7 +384,18 @@ class Experiment:
 
     # ---- what is told ---------------------------------------------------------------------------------------------------
 
-    def difference(self, name, pair, base_mean, is_void):
+    def lift_interval(self, pair, base, lift):
+        """Half of the level for all effects, half for the means that they are told over: the ratios of what neither refutes."""
+        wide, zero = self.width, self.begun["range"][0]
+        effects = [wide * x for x in pair.interval(self.log_inverse + math.log(2))]
+        means = [zero + wide * x for x in shown_interval(len(base), math.fsum(base), self.begun["level"] / (4 if self.begun["share"] > 0 else 2))]
+        if lift is None or not means[0] > 0:
+            return None, None
+        ratios = [x / m for x in effects for m in means]
+        return min(ratios), max(ratios)
+
+    def difference(self, name, pair, base, is_void):
+        base_mean = self.begun["range"][0] + self.width * math.fsum(base) / len(base) if len(base) else None
         low, high = pair.interval(self.log_inverse)
         n, weight, score = pair.sums()[:3]
         estimate = self.width * score / weight if weight > 0 else None
@@ -392,7 +403,9 @@ class Experiment:
         needed = None if not weight > 0 else max(0, math.ceil(math.ceil(6.7 ** 2 * rate * (1 - rate) / d ** 2) * n / (4 * weight) * self.log_inverse / math.log(40) - n))
         stop = self.stops.get(name)
         verdict = "void" if is_void else stop["verdict"] if stop else self.verdict(low, high)
-        return {"decisions": n, "estimate": estimate, "low": self.width * low, "high": self.width * high, "lift": estimate / base_mean if estimate is not None and base_mean and base_mean > 0 else None,
+        lift = estimate / base_mean if estimate is not None and base_mean and base_mean > 0 else None
+        lift_lower, lift_upper = self.lift_interval(pair, base, lift)
+        return {"decisions": n, "estimate": estimate, "low": self.width * low, "high": self.width * high, "lift": lift, "lift_lower": lift_lower, "lift_upper": lift_upper,
                 "log10_e": pair.log10_e(), "needed": needed, "reach": pair.reach, "verdict": verdict, "stop": stop}
 
     def told(self):
@@ -415,14 +428,14 @@ class Experiment:
             a |= {"p_best": float(one_p), "expected_loss": wide * float(one_loss)}
         log_e = max(self.worst, self.traffic_now())
         is_void = log_e >= -math.log(self.begun["traffic_level"])
-        base = next(a for a in arms if a["arm"] == self.base)["policy"]["mean"]
+        base = list(self.shown[self.base, "policy"])
         held = [r for a in self.order for r in self.shown[a, "holdout"]]
         return {"since": {"seq": self.since[0], "at": self.since[1]},
                 "decisions": {"counted": self.counted, "waiting": len(self.queue), "waiting_since": self.queue[0]["at"] if self.queue else None,
                               "left_out": self.left_out, "clipped": self.clipped, "beyond_reach": self.beyond},
                 "arms": arms,
                 "differences": [{"arm": a, **self.difference(a, self.pairs[a], base, is_void)} for a in self.order if a != self.base],
-                "policy": {"holdout": self.begun["share"], **self.difference("the policy", self.policy, zero + wide * float(np.mean(held)) if held else None, is_void)} if self.begun["share"] > 0 else None,
+                "policy": {"holdout": self.begun["share"], **self.difference("the policy", self.policy, held, is_void)} if self.begun["share"] > 0 else None,
                 "traffic": {"log10_e": log_e / math.log(10), "p_value": min(1, math.exp(-log_e)), "void": is_void,
                             "alarm": {"seq": self.alarm[0], "at": self.alarm[1]} if self.alarm else None},
                 **self.told_metrics(is_void)}

@@ -41,7 +41,8 @@ def typed(node, out):
     types = node.get("type", [])
     types = [types] if isinstance(types, str) else list(types)
     if "const" in node:
-        out["enum"] = [node["const"]]
+        if not isinstance(node["const"], bool):  # generators make of an enumeration of booleans what their languages do not compile
+            out["enum"] = [node["const"]]
         types = types or [type_of(node["const"])]
     if not types and all(isinstance(v, str) for v in node.get("enum", [0])):
         types = ["string"]
@@ -96,6 +97,10 @@ class Converter:
         else:
             out["oneOf"] = [{**self.schema(target), "nullable": True}, *map(self.schema, schemas[1:])]
 
+    @staticmethod
+    def is_text(node):
+        return node.get("type") == "string" and "enum" not in node
+
     def is_object(self, node):
         return (self.target(node["$ref"]) if "$ref" in node else node).get("type") == "object"
 
@@ -129,7 +134,9 @@ class Converter:
         assert not unknown, f"tools/openapi30.py does not know {unknown}"
         out = {k: v for k, v in node.items() if k in KEPT and (k, v) != ("default", None)}  # a parser of generators takes null for no array
         typed(node, out)
-        if "$ref" in node:
+        if "$ref" in node and self.is_text(self.target(node["$ref"])):  # generators would make a class of it that extends a text
+            out = {**self.schema(self.target(node["$ref"])), **out}
+        elif "$ref" in node:
             out["allOf"] = [{"$ref": node["$ref"]}]
         self.alternatives(node, out)
         if "items" in node or "prefixItems" in node or node.get("type") == "array":

@@ -165,6 +165,7 @@ RULES_H = """\
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A member of an object, or a value by itself (key NULL). The limits are those of a number, of the bytes of a string or
  * of the items of an array; an end that is open does not belong to them. */
@@ -172,7 +173,7 @@ struct ld_rule {
     const char *key;
     const char *const *choices; /* of an enumeration, NULL behind the last */
     double lo, hi;              /* INFINITY: none */
-    bool is_required, is_lo_open, is_hi_open;
+    bool is_lo_open, is_hi_open;
     bool is_magnitude; /* a server may bound it closer (ld_doc_bound) */
 };
 
@@ -180,6 +181,7 @@ struct ld_rule {
 struct ld_rules {
     const struct ld_rule *rule;
     size_t n;
+    uint64_t required; /* bits of those that an object must have */
 };
 """
 RULES_C = """\
@@ -235,7 +237,7 @@ class Rules:
         return (kind.get("exclusiveMinimum", kind.get("minimum", "-INFINITY")),
                 kind.get("exclusiveMaximum", kind.get("maximum", "INFINITY")), "exclusiveMinimum" in kind, "exclusiveMaximum" in kind)
 
-    def rule(self, key, schema, is_required=False):
+    def rule(self, key, schema):
         schema = self.resolve(schema)
         lo, hi, is_lo_open, is_hi_open = self.limits(schema)
         words = schema.get("items", schema).get("enum") or [s["const"] for s in schema.get("oneOf", []) if "const" in s]
@@ -243,7 +245,7 @@ class Rules:
         if words:
             fields.append(".choices = (const char *const[]){" + ", ".join(f'"{w}"' for w in words) + ", NULL}")
         fields += [f".lo = {lo}, .hi = {hi}"] if (lo, hi) != (0, 0) else []
-        flags = (("is_required", is_required), ("is_lo_open", is_lo_open), ("is_hi_open", is_hi_open),
+        flags = (("is_lo_open", is_lo_open), ("is_hi_open", is_hi_open),
                  ("is_magnitude", schema.get("x-magnitude", False)))
         return ", ".join(fields + [f".{name} = true" for name, is_set in flags if is_set])
 
@@ -251,8 +253,9 @@ class Rules:
         members, upper = thing["properties"], snake(name).upper()
         self.h += ["", *textwrap.wrap(f"enum {{ {', '.join(f'LD_{upper}_{key.upper()}' for key in members)} }};", WIDTH,
                                       subsequent_indent="       "), f"extern const struct ld_rules ld_{snake(name)}_rules;"]
-        rows = [f"    {{{self.rule(key, value, key in thing.get('required', []))}}}," for key, value in members.items()]
-        self.c += ["", f"const struct ld_rules ld_{snake(name)}_rules = {{(const struct ld_rule[]){{", *rows, f"}}, {len(members)}}};"]
+        rows = [f"    {{{self.rule(key, value)}}}," for key, value in members.items()]
+        required = sum(1 << i for i, key in enumerate(members) if key in thing.get("required", []))
+        self.c += ["", f"const struct ld_rules ld_{snake(name)}_rules = {{(const struct ld_rule[]){{", *rows, f"}}, {len(members)}, {required:#x}}};"]
 
     def value(self, name, schema):
         self.h.append(f"extern const struct ld_rule ld_{snake(name)}_rule;")

@@ -3,12 +3,13 @@
 # --paper: to draw the papers' figures; with --league: to be compared with other algorithms; with --fuzz: to be fuzzed;
 # with --bench: to have its instructions counted; with --contract: to hold openapi.yaml to the linters and a generated
 # client; with --proxies: to be run behind and before proxies; with --pages: to be installed with its manual; with --package:
-# to be made a Debian package that is tried; with --image: to be made an image that is run; with --clients:
+# to be made a Debian package that is tried; with --image: to be made an image that is run; with --hammer: to be attacked by others' tools; with --clients:
 # to have the clients of tools/clients tested; with --monitoring: to have alerts and dashboard asked of Prometheus; with
-# --cluster: to have several servers share a log in PostgreSQL) by apt.
+# --cluster: to have several servers share a log in PostgreSQL; with --patroni: to have Patroni promote it;
+# with --browser: to have its console looked at) by apt.
 # Says first what it will do, does nothing when all is there, and needs root or sudo only when something is missing.
 #
-#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--cluster] [--list]
+#   sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--hammer] [--cluster] [--patroni] [--browser] [--list]
 set -eu
 
 # a|b: either will do; the first is installed when neither is there.
@@ -19,13 +20,16 @@ TEST='check libsubunit-dev python3 python3-pytest python3-pytest-xdist python3-j
 LINT='clang-format cppcheck shellcheck systemd strace prometheus'
 FUZZ='clang'
 BENCH='valgrind'
-CONTRACT='nodejs npm'
+CONTRACT='nodejs npm default-jdk-headless'
 MONITORING='prometheus'
 CLIENTS='mypy python3-pip python3-setuptools python3-wheel nodejs npm'
 PAGES='python3'
 PACKAGE='dpkg-dev debhelper lintian fakeroot python3 mmdebstrap zsh mandoc'
-IMAGE='buildah podman runc conmon mmdebstrap'
+IMAGE='buildah podman runc conmon mmdebstrap kubernetes-client'
+HAMMER='testssl.sh slowhttptest wrk openssl'
 CLUSTER='postgresql-15 haproxy'
+PATRONI='postgresql-15 patroni python3-etcd etcd-server haproxy'
+BROWSER='chromium fonts-dejavu-core'
 PROXIES='nginx-light|nginx-core|nginx-full|nginx-extras haproxy caddy'
 LEAGUE='python3 python3-numpy python3-sklearn'
 PAPER='gnuplot-nox|gnuplot-qt|gnuplot-x11'
@@ -42,7 +46,10 @@ for arg in "$@"; do
     --pages) wanted="$wanted $PAGES" ;;
     --package) wanted="$wanted $PACKAGE" ;;
     --image) wanted="$wanted $IMAGE" ;;
+    --hammer) wanted="$wanted $HAMMER" ;;
     --cluster) wanted="$wanted $CLUSTER" ;;
+    --patroni) wanted="$wanted $PATRONI" ;;
+    --browser) wanted="$wanted $BROWSER" ;;
     --fuzz) wanted="$wanted $FUZZ" ;;
     --bench) wanted="$wanted $BENCH" ;;
     --monitoring) wanted="$wanted $MONITORING" ;;
@@ -51,7 +58,7 @@ for arg in "$@"; do
     --proxies) wanted="$wanted $PROXIES" ;;
     --list) is_list=true ;;
     *)
-        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--cluster] [--list]" >&2
+        echo "usage: sh tools/setup.sh [--build] [--test] [--lint] [--paper] [--league] [--fuzz] [--bench] [--contract] [--clients] [--monitoring] [--proxies] [--pages] [--package] [--image] [--hammer] [--cluster] [--patroni] [--browser] [--list]" >&2
         exit 2
         ;;
     esac
@@ -75,6 +82,8 @@ has_command() {
     case $1 in
     nodejs) command -v node ;;
     npm) command -v npm ;;
+    default-jdk-headless) command -v javac ;;
+    kubernetes-client) command -v kubectl ;;
     *) false ;;
     esac >/dev/null 2>&1
 }

@@ -144,7 +144,7 @@ void kb_arms_stop(struct kb_arms *a, uint32_t ix, bool is_stopped)
 }
 
 /* In the order of the indices, hence of the log. Counts are in it too: a fold must reproduce what /stats
- * shows. */
+ * shows. Squares are not: a log of before them has the digest that it had. */
 uint64_t kb_arms_digest(const struct kb_arms *a, size_t dim, uint64_t h)
 {
     for (size_t i = 0; i < a->n; i++) {
@@ -165,8 +165,8 @@ uint64_t kb_arms_digest(const struct kb_arms *a, size_t dim, uint64_t h)
 }
 
 /* Per arm: one word of flags (bit 0 in the catalogue, bit 1 active, bit 2 has features, bit 3 stopped, bit 4 has
- * rules, bit 5 has a value), three words of counts, then features, rules and value where there are any. The number of
- * arms is that of the interned ids and is not written again. */
+ * rules, bit 5 has a value), four words of counts and sums, then features, rules and value where there are any. The
+ * number of arms is that of the interned ids and is not written again. */
 void kb_arms_save(const struct kb_arms *a, size_t dim, struct kb_writer *w)
 {
     for (size_t i = 0; i < a->n; i++) {
@@ -178,6 +178,7 @@ void kb_arms_save(const struct kb_arms *a, size_t dim, struct kb_writer *w)
         kb_put_u64(w, arm->decided);
         kb_put_u64(w, arm->rewarded);
         kb_put_double(w, arm->reward_sum);
+        kb_put_double(w, arm->square_sum);
         if (arm->parts.features != NULL)
             kb_put_doubles(w, arm->parts.features, dim);
         if (arm->parts.eligibility != NULL)
@@ -212,6 +213,7 @@ static enum kb_err load_arm(struct kb_arm *arm, size_t dim, struct kb_reader *r)
     arm->decided = kb_get_u64(r);
     arm->rewarded = kb_get_u64(r);
     arm->reward_sum = kb_get_double(r);
+    arm->square_sum = kb_get_double(r);
     if ((flags & 4) != 0) {
         arm->parts.features = kb_array(dim > 0 ? dim : 1, 1, sizeof *arm->parts.features);
         if (arm->parts.features == NULL)

@@ -27,9 +27,9 @@ struct kb_arm {
                          */
     uint64_t
         stamp; /* of its features: never that of others while the process runs; 0: outside the catalogue. Derived */
-    /* times shown, times rewarded, and the sum of those rewards: over all users, for /stats */
+    /* times shown, times rewarded, and sums of those rewards and of their squares: over all users, for /stats */
     uint64_t decided, rewarded;
-    double reward_sum;
+    double reward_sum, square_sum; /* square_sum NaN: not known, as of a log of before it was counted */
 };
 
 /* One row per interned arm id, in the order of kb_ids: the row number is the arm's index everywhere in the

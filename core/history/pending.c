@@ -30,7 +30,7 @@
 #define PENDING_ID_MAX 4096u
 #define AHEAD 16u
 #define FIRST_USERS 64u
-#define ENTRY_BYTES (14 * sizeof(uint64_t)) /* of one slot in a snapshot, at the least */
+#define ENTRY_BYTES (16 * sizeof(uint64_t)) /* of one slot in a snapshot, at the least */
 
 /* An empty table owns no memory; the first reserve makes one of at least 64 slots. */
 void kb_pending_init(struct kb_pending *p, struct kb_hash_key key)
@@ -72,7 +72,7 @@ static enum kb_err grow_users(struct kb_pending *p, size_t n_users, struct kb_mo
     if (n_users <= p->cap_users)
         return KB_OK;
     const size_t cap = kb_grown_cap(p->cap_users, n_users, FIRST_USERS);
-    struct kb_pending_entry **newest = kb_array(cap, 1, sizeof *newest);
+    struct kb_pending_user *newest = kb_array(cap, 1, sizeof *newest);
 
     if (newest == NULL)
         return KB_ENOMEM;
@@ -211,6 +211,8 @@ static uint64_t entry_hash(const struct kb_pending_entry *entry)
 
         h = kb_hash_mix(h, (uint64_t)entry->slot[i].arm << 1 | entry->slot[i].has_reward);
         h = kb_hash_mix_doubles(h, value, 2);
+        if (!kb_pending_is_level(&entry->slot[i]))
+            h = kb_hash_mix_doubles(kb_hash_mix(h, entry->slot[i].taught), &entry->slot[i].model, 1);
     }
     return kb_hash_finish(kb_hash_mix_doubles(h, entry->x, entry->n_x));
 }
@@ -247,40 +249,75 @@ static void sift(struct kb_pending *p, size_t i, struct kb_pending_due d)
 
 /* ---- what a user was shown ---------------------------------------------------------------------------- */
 
-/* In front of what the user was shown before. */
-static void put_newest(struct kb_pending *p, struct kb_pending_entry *entry)
+/* The list that the entry is in, or belongs into: by whether it has a number. */
+static struct kb_pending_entry **head_of(struct kb_pending *p, const struct kb_pending_entry *entry)
 {
-    struct kb_pending_entry **newest = &p->newest[entry->user];
+    struct kb_pending_user *user = &p->newest[entry->user];
 
+    return entry->shown > 0 ? &user->shown : &user->waiting;
+}
+
+/* In front of `older`, behind `newer`; NULL: at an end. */
+static void link_between(struct kb_pending *p, struct kb_pending_entry *entry, struct kb_pending_entry *newer,
+                         struct kb_pending_entry *older)
+{
     assert(entry->newer == NULL && entry->older == NULL);
-    entry->older = *newest;
-    if (*newest != NULL)
-        (*newest)->newer = entry;
-    *newest = entry;
+    entry->newer = newer;
+    entry->older = older;
+    if (older != NULL)
+        older->newer = entry;
+    if (newer != NULL)
+        newer->older = entry;
+    else
+        *head_of(p, entry) = entry;
+}
+
+static void unlink_entry(struct kb_pending *p, struct kb_pending_entry *entry)
+{
+    if (entry->newer != NULL)
+        entry->newer->older = entry->older;
+    else
+        *head_of(p, entry) = entry->older;
+    if (entry->older != NULL)
+        entry->older->newer = entry->newer;
+    entry->newer = entry->older = NULL;
+}
+
+/* Deadlines first, which follow the order of decisions where windows are of one length; then ids, so that it is the
+ * same order whenever it is asked for. */
+static int compare_waiting(const struct kb_pending_entry *x, const struct kb_pending_entry *y)
+{
+    if (x->expires_at_ms != y->expires_at_ms)
+        return x->expires_at_ms < y->expires_at_ms ? -1 : 1;
+    return strcmp(x->id, y->id);
+}
+
+/* Into the list that it belongs into. A number is a new one, hence in front of all others; among those that wait it
+ * stands behind those with a later deadline, of which there are some only where the window was made shorter. */
+static void link_entry(struct kb_pending *p, struct kb_pending_entry *entry)
+{
+    struct kb_pending_entry *newer = NULL, *older = *head_of(p, entry);
+
+    while (entry->shown == 0 && older != NULL && compare_waiting(older, entry) > 0) {
+        newer = older;
+        older = older->older;
+    }
+    link_between(p, entry, newer, older);
 }
 
 void kb_pending_show(struct kb_pending *p, struct kb_pending_entry *entry)
 {
+    unlink_entry(p, entry);
     entry->shown = ++p->n_shown;
-    put_newest(p, entry);
-}
-
-/* Of one that was not shown nothing points to it, nor it to others. */
-static void hide(struct kb_pending *p, struct kb_pending_entry *entry)
-{
-    if (p->newest[entry->user] == entry)
-        p->newest[entry->user] = entry->older;
-    if (entry->newer != NULL)
-        entry->newer->older = entry->older;
-    if (entry->older != NULL)
-        entry->older->newer = entry->newer;
+    link_entry(p, entry);
 }
 
 int kb_pending_compare_shown(const void *a, const void *b)
 {
     const struct kb_pending_entry *const *x = a, *const *y = b;
+    const int order = ((*x)->shown > (*y)->shown) - ((*x)->shown < (*y)->shown);
 
-    return ((*x)->shown > (*y)->shown) - ((*x)->shown < (*y)->shown);
+    return order != 0 || (*x)->shown > 0 ? order : compare_waiting(*x, *y);
 }
 
 /* ---- entries --------------------------------------------------------------------------------------- */
@@ -301,7 +338,8 @@ void kb_pending_insert(struct kb_pending *p, struct kb_pending_entry *entry)
 {
     enter(p, entry);
     if (!entry->is_deferred)
-        kb_pending_show(p, entry);
+        entry->shown = ++p->n_shown;
+    link_entry(p, entry);
 }
 
 /* A table without entries may not exist, hence the first test. */
@@ -338,7 +376,7 @@ static void take_out(struct kb_pending *p, const struct kb_pending_entry *entry)
 void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry)
 {
     take_out(p, entry);
-    hide(p, entry);
+    unlink_entry(p, entry);
     p->n--;
     if (entry->due_at < p->n)
         sift(p, entry->due_at, p->due[p->n]);
@@ -410,11 +448,12 @@ static void save_entry(const struct kb_pending_entry *entry, size_t dim, struct 
     kb_put_double(w, entry->importance);
     for (size_t k = 0; k < entry->n_slots; k++) {
         const struct kb_pending_slot *slot = &entry->slot[k];
-        uint64_t words[4] = {slot->arm, slot->has_reward};
+        uint64_t words[6] = {slot->arm, slot->has_reward, slot->taught};
 
-        memcpy(&words[2], &slot->reward, sizeof words[2]);
-        memcpy(&words[3], &slot->halvings, sizeof words[3]);
-        kb_put_words(w, words, 4);
+        memcpy(&words[3], &slot->reward, sizeof words[3]);
+        memcpy(&words[4], &slot->model, sizeof words[4]);
+        memcpy(&words[5], &slot->halvings, sizeof words[5]);
+        kb_put_words(w, words, 6);
     }
     kb_put_doubles(w, entry->x, entry->n_slots * dim);
     save_values(entry, w);
@@ -489,7 +528,9 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, size_t n_users, 
     for (size_t k = 0; k < n_slots; k++) {
         entry->slot[k].arm = (uint32_t)kb_get_u64(r);
         entry->slot[k].has_reward = kb_get_u64(r) != 0;
+        entry->slot[k].taught = (uint8_t)kb_get_count(r, KB_TAUGHT_N - 1);
         entry->slot[k].reward = kb_get_double(r);
+        entry->slot[k].model = kb_get_double(r);
         entry->slot[k].halvings = kb_get_double(r);
     }
     kb_get_doubles(r, entry->x, n_slots * dim);
@@ -516,8 +557,7 @@ static enum kb_err link_shown(struct kb_pending *p)
 
         is_sound &= entry->is_deferred ? entry->shown == 0 : entry->shown > last;
         last = entry->shown;
-        if (!entry->is_deferred)
-            put_newest(p, entry);
+        link_entry(p, entry);
     }
     kb_free(in_order);
     return is_sound && last <= p->n_shown ? KB_OK : KB_ECORRUPT;

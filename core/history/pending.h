@@ -3,7 +3,8 @@
  * catalogue says by now.
  *
  * A decision is found by its id, and those that a user was shown by the user, the one shown last first: a decision is
- * shown when it is made, a deferred one when it is activated.
+ * shown when it is made, a deferred one when it is activated. Until then it waits, and those of a user that do are
+ * found by the user as well, the one with the last deadline first.
  *
  * Written in `apply` under the tenant's write lock; found under the read lock. An entry's address is stable
  * for its life: reserved events and the engine's staging keep pointers to it. */
@@ -19,12 +20,17 @@
 #include "base/keyed.h"
 #include "base/moves.h"
 
+/* What the model has of a slot. VOID: it was made to forget it, and will not be told again. */
+enum kb_taught { KB_UNTAUGHT, KB_TAUGHT, KB_VOID, KB_TAUGHT_N };
+
 struct kb_pending_slot {
     /* interned */
     uint32_t arm;
     bool has_reward;
-    double reward;   /* the value in force: last told, or the sum */
-    double halvings; /* that had passed when its first reward was learned (decay.h) */
+    uint8_t taught; /* enum kb_taught */
+    double reward;  /* the value in force: last told, or the sum */
+    double model;   /* TAUGHT: the value that the model has, which is another one where it did not learn a correction */
+    double halvings; /* that had passed when the model was first taught (decay.h) */
     const double *x; /* context, then the arm's features; inside the entry's block */
 };
 
@@ -58,7 +64,7 @@ struct kb_pending_entry {
     uint32_t level; /* that slot 0 teaches; the others of a slate teach level 0 */
     uint32_t route; /* enum kb_route that had drawn slot 0 */
     uint64_t shown; /* counts those that were shown, in order; 0: it was not yet. No part of the digest */
-    struct kb_pending_entry *newer, *older; /* of those that the user was shown; NULL: none */
+    struct kb_pending_entry *newer, *older; /* of those that the user was shown, or that wait; NULL: none */
     double importance;                      /* of that draw (tuning.h); follows from the log, no part of the digest */
     struct kb_pending_slot *slot;
     double *x;                       /* [n_slots][dim] */
@@ -76,11 +82,16 @@ struct kb_pending_due {
     struct kb_pending_entry *entry;
 };
 
+/* The heads of a user's lists; NULL: none is open. */
+struct kb_pending_user {
+    struct kb_pending_entry *shown, *waiting;
+};
+
 struct kb_pending {
-    struct kb_hash_key key;           /* of the table */
-    struct kb_pending_place *slot;    /* open addressing by id; entry NULL = empty */
-    struct kb_pending_due *due;       /* a heap: the earliest deadline first; n, room for n_slots / 2 */
-    struct kb_pending_entry **newest; /* [cap_users] by user: shown last; NULL: none is open */
+    struct kb_hash_key key;         /* of the table */
+    struct kb_pending_place *slot;  /* open addressing by id; entry NULL = empty */
+    struct kb_pending_due *due;     /* a heap: the earliest deadline first; n, room for n_slots / 2 */
+    struct kb_pending_user *newest; /* [cap_users] */
     size_t cap_users;
     uint64_t n_shown; /* so far */
     /* power of two, or 0; entries; sum of their bytes */
@@ -122,16 +133,29 @@ void kb_pending_remove(struct kb_pending *p, struct kb_pending_entry *entry); /*
 /* The open decision that the user was shown last, and from there on by `older` the others; NULL: none. O(1). */
 static inline struct kb_pending_entry *kb_pending_newest(const struct kb_pending *p, uint32_t user)
 {
-    return user < p->cap_users ? p->newest[user] : NULL;
+    return user < p->cap_users ? p->newest[user].shown : NULL;
 }
 
-/* Less than, equal to or more than 0 as a was shown before, with or after b: for qsort, of pointers to entries. */
+/* The same of those that wait to be activated. */
+static inline struct kb_pending_entry *kb_pending_waiting(const struct kb_pending *p, uint32_t user)
+{
+    return user < p->cap_users ? p->newest[user].waiting : NULL;
+}
+
+/* Less than or more than 0 as a was shown before or after b, or, where neither was, as its deadline is: for qsort, of
+ * pointers to entries. */
 int kb_pending_compare_shown(const void *a, const void *b);
 
 /* Up to max ids whose deadline is <= now, in no order. O(of these). The ids are borrowed from the entries: valid until
  * they are removed. */
 size_t kb_pending_expired(const struct kb_pending *p, int64_t now_ms, const char **ids, size_t max);
 int64_t kb_pending_next_expiry(const struct kb_pending *p);
+
+/* Whether the model has the reward in force, or there is none: as it is but for rewards that were not learned. */
+static inline bool kb_pending_is_level(const struct kb_pending_slot *slot)
+{
+    return slot->has_reward ? slot->taught == KB_TAUGHT && slot->model == slot->reward : slot->taught == KB_UNTAUGHT;
+}
 
 /* After every change of an entry that is in the table. */
 void kb_pending_changed(struct kb_pending *p, struct kb_pending_entry *entry);

@@ -60,3 +60,18 @@ enum kb_err kb_eigen_symmetric(size_t n, double *a, double *values)
     kb_free(work);
     return rc;
 }
+
+/* dsterf: the QL and QR iteration of Pal, Walker and Kahan without square roots. */
+enum kb_err kb_eigen_tridiagonal(size_t n, double *diag, double *off)
+{
+    if (n > MAX_ORDER)
+        return KB_ELIMIT;
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(diag[i]) || (i + 1 < n && !isfinite(off[i])))
+            return KB_ENOTPD;
+    if (n == 0)
+        return KB_OK;
+    const lapack_int info = LAPACKE_dsterf_work((lapack_int)n, diag, off);
+    assert(info >= 0);
+    return info == 0 ? KB_OK : KB_ENOTPD;
+}

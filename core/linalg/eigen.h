@@ -13,4 +13,8 @@
  * O(n^3), about 9 n^3 flops; holds 2 n^2 doubles of work beside `a`. */
 enum kb_err kb_eigen_symmetric(size_t n, double *a, double *values);
 
+/* The eigenvalues alone of the tridiagonal matrix with diag (n) and off (n - 1), ascending in diag; off is spoilt.
+ * KB_ENOTPD as above. O(n^2). */
+enum kb_err kb_eigen_tridiagonal(size_t n, double *diag, double *off);
+
 #endif

@@ -27,7 +27,7 @@ void kb_commit_free(struct kb_commit *c)
 
 bool kb_event_is_alone(enum kb_event_type type)
 {
-    return type == KB_EV_CONFIGURED || type == KB_EV_GRAPH || type == KB_EV_ARMS;
+    return type == KB_EV_CONFIGURED || type == KB_EV_GRAPH || type == KB_EV_ARMS || type == KB_EV_FORGOTTEN;
 }
 
 bool kb_commit_takes(const struct kb_commit *c, const struct kb_event *ev)

@@ -33,6 +33,7 @@ static const struct kb_event_ops *const OPS[] = {
     [KB_EV_REDACTED] = &kb_ops_redacted,
     [KB_EV_TUNED] = &kb_ops_dictionary,
     [KB_EV_MEASURED] = &kb_ops_measured,
+    [KB_EV_FORGOTTEN] = &kb_ops_forgotten,
 };
 
 enum kb_err kb_engine_new(struct kb_engine **out, struct kb_hash_key key)
@@ -180,7 +181,8 @@ static bool is_first_part(const struct kb_engine *e, const struct kb_event *ev)
 /* One that leaves a posterior where there was none. */
 static bool is_full_reset(const struct kb_event *ev)
 {
-    return kb_event_is_dictionary(ev) && ev->as.dictionary.is_reset && !ev->as.dictionary.is_begun;
+    return ev->type == KB_EV_FORGOTTEN ||
+           (kb_event_is_dictionary(ev) && ev->as.dictionary.is_reset && !ev->as.dictionary.is_begun);
 }
 
 static bool is_learning(const struct kb_event *ev)
@@ -212,7 +214,7 @@ static enum kb_err check_order(const struct kb_engine *e, const struct kb_event 
         return KB_EBUSY;
     if (e->staged.is_closed || (e->staged.is_heavy && !kb_event_is_dictionary(ev)))
         return KB_EBUSY;
-    return is_learning(ev) ? kb_engine_check_step(e, ev, msg) : KB_OK;
+    return is_learning(ev) && e->spec.learns ? kb_engine_check_step(e, ev, msg) : KB_OK;
 }
 
 enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)

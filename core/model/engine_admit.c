@@ -63,12 +63,11 @@ static struct kb_point point_of_row(const struct kb_engine *e, size_t row)
 /* A correction tells nothing new of where rewards are had, so it gives its point no further chance. */
 static bool is_correction(const struct kb_engine *e, const struct kb_event *ev)
 {
-    bool has_reward = false;
-    double reward = 0;
-
-    return ev->type == KB_EV_REWARDED &&
-           kb_engine_slot_reward(e, ev->as.rewarded.decision, ev->as.rewarded.arm, &has_reward, &reward) == KB_OK &&
-           has_reward;
+    if (ev->type != KB_EV_REWARDED)
+        return false;
+    struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.rewarded.decision);
+    const struct kb_pending_slot *slot = entry != NULL ? kb_engine_find_slot(e, entry, ev->as.rewarded.arm) : NULL;
+    return slot != NULL && slot->taught != KB_UNTAUGHT;
 }
 
 /* Describes the admission of one point in *next; begun only, where the sweep is long. */

@@ -12,7 +12,7 @@
 #include "spec/fields.h"
 
 /* Of all but the specifications, which tell of another table of fields by themselves. */
-#define ENGINE_FORMAT 13u
+#define ENGINE_FORMAT 14u
 
 void kb_engine_put_ids(const struct kb_ids *ids, struct kb_writer *w)
 {
@@ -89,6 +89,9 @@ void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w)
     kb_put_u64(w, e->reset_rows);
     kb_put_double(w, e->reset_count);
     kb_put_double(w, e->reward_sum);
+    kb_put_u64(w, e->n_unlearned);
+    kb_put_u64(w, e->n_compared);
+    kb_put_double(w, e->match_sum);
     put_routes(e, w);
     kb_reward_sums_save(&e->sums, w);
     kb_put_u64(w, e->n_tunings);
@@ -174,6 +177,9 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     e->reset_rows = (size_t)kb_get_u64(r);
     e->reset_count = kb_get_double(r);
     e->reward_sum = kb_get_double(r);
+    e->n_unlearned = kb_get_u64(r);
+    e->n_compared = kb_get_u64(r);
+    e->match_sum = kb_get_double(r);
     get_routes(r, e);
     KB_TRY(kb_reward_sums_load(&e->sums, r));
     e->n_tunings = kb_get_count(r, KB_MOST_TUNINGS);

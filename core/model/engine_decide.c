@@ -46,7 +46,7 @@ static size_t table_size(size_t n)
 /* Doubles that decide draws for n candidates and n_exclude names, besides posterior and policy. */
 static size_t pool_bytes(size_t n, size_t n_exclude)
 {
-    return 21 * kb_arena_need(n + 1) + kb_arena_need(table_size(n + n_exclude) + 1);
+    return 22 * kb_arena_need(n + 1) + kb_arena_need(table_size(n + n_exclude) + 1);
 }
 
 enum kb_err kb_engine_scratch_new(struct kb_scratch **out)
@@ -240,11 +240,14 @@ struct verdict {
     size_t chosen;
     uint32_t level;
     uint32_t *asked; /* by levels: that of mean and sd */
+    double *policy;  /* of an apprentice: the policy's propensities; else NULL */
 };
 
 /* The arm that the way names, or the one that its propensities draw. */
 static void choose(const struct kb_way *way, size_t n, double uniform, struct verdict *v)
 {
+    if (v->policy != NULL)
+        memcpy(v->policy, v->propensity, n * sizeof *v->policy);
     if (way->route != KB_ROUTE_POLICY)
         kb_way_propensities(way, n, v->propensity);
     v->chosen = way->index != SIZE_MAX ? way->index : kb_policy_draw(n, v->propensity, uniform);
@@ -311,7 +314,7 @@ static void judge_at_once(const struct kb_engine *e, const struct kb_candidates 
             v->score[i] = is_of_best && isnan(v->sd[i]) ? -(double)INFINITY : v->mean[i] + e->spec.conf.beta * v->sd[i];
     else
         kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
-    if (way->route == KB_ROUTE_POLICY)
+    if (way->route == KB_ROUTE_POLICY || v->policy != NULL)
         weigh_policy(e, cand, ids, s, v);
     choose(way, cand->n, uniform, v);
     if (is_of_best)
@@ -398,12 +401,16 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                         kb_arena_doubles(a, p->n),
                         0,
                         0,
+                        NULL,
                         NULL};
     size_t *order = kb_arena_bytes(a, p->n * sizeof *order);
     const struct kb_way way = kb_engine_find_way(e, q, &cand, p->id);
     const size_t n_shown = q->n_shown > 0 && q->n_shown < p->n ? q->n_shown : p->n;
-    const bool is_asked = q->is_unrouted || !e->spec.routing.is_stopped;
+    const bool is_stopped = !q->is_unrouted && e->spec.routing.is_stopped;
+    const bool is_asked = !is_stopped || e->spec.routing.is_apprentice;
 
+    if (is_stopped && is_asked)
+        v.policy = kb_arena_doubles(a, p->n);
     if (is_asked && kb_rule_reads_levels(e->spec.rule.type)) {
         v.asked = kb_arena_bytes(a, p->n * sizeof *v.asked);
         judge_by_levels(e, &cand, &way, uniform, s, &v);
@@ -430,6 +437,8 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                                 .asked = v.asked,
                                 .route = way.route,
                                 .is_unasked = !is_asked,
+                                .has_match = v.policy != NULL,
+                                .match = v.policy != NULL ? fmin(fmax(v.policy[v.chosen], 0), 1) : 0,
                                 .assigned_until_ms = way.assigned_until_ms,
                                 .n_learned = (uint64_t)e->history.n_observed,
                                 .n_support = kb_posterior_n_support(e->posterior)};

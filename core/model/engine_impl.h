@@ -8,6 +8,7 @@
  *   engine_model.c  events that change the model: configured, graph
  *   engine_arms.c   and the catalogue
  *   engine_reset.c  dictionary events that build the posterior anew, at once or in the background
+ *   engine_forget.c the event that makes a model forget
  *   engine_admit.c  dictionary events that let one point in, likewise
  *   engine_work.c   what the background is given and gives back
  *   engine_build.c, build.c  the posterior and the dictionary that a reset puts in force; builds
@@ -57,7 +58,7 @@ struct kb_staged {
     struct kb_ids fresh_users, fresh_arms; /* new ids in the order in which apply will intern them */
     struct kb_pending_entry **entry;       /* decided events: entries to insert, in order */
     size_t n_entries, cap_entries, next_entry;
-    uint32_t *shown; /* users who are shown a decision by what is staged: numbers to come */
+    uint32_t *shown; /* users whose open decisions change by what is staged: numbers to come */
     size_t n_shown, cap_shown;
     struct kb_staged_point *point;
     size_t n_points, cap_points;
@@ -85,6 +86,7 @@ struct kb_staged {
     struct kb_spec found;           /* of one that is planned */
     bool has_tuning;
     struct kb_spec reset_spec; /* the values that the reset puts in force */
+    struct kb_anew *anew;      /* of an event that forgets (engine_forget.c) */
     bool awaits_reset;         /* applied, but what it changes waits for the reset that must come next */
     struct kb_build *build;    /* begun: to be open once the event is applied */
     /* Follow-up returned last: */
@@ -132,6 +134,9 @@ struct kb_engine {
     struct kb_scratch scratch; /* the writer's */
     uint64_t n_decided, n_rewarded, n_observed, n_expired, n_late;
     struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm */
+    uint64_t n_unlearned;                     /* rewards that are counted and that the model does not have */
+    uint64_t n_compared;                      /* decisions of an apprentice, and the sum of their matches */
+    double match_sum;
     double reward_sum;
     double square_sum;      /* of the rewards in force: what a reset starts its evidence with when nothing else knows */
     size_t reset_rows;      /* history rows at the last reset */
@@ -158,9 +163,10 @@ extern const struct kb_event_ops kb_ops_configured, kb_ops_graph, kb_ops_arms,
     kb_ops_dictionary; /* engine_model.c, engine_reset.c */
 extern const struct kb_event_ops kb_admission_ops, kb_begun_point_ops, kb_entered_point_ops; /* engine_admit.c */
 extern const struct kb_event_ops kb_ops_decided, kb_ops_rewarded, kb_ops_observed, kb_ops_expired, kb_ops_activated,
-    kb_ops_late, kb_ops_redacted;                 /* engine_log.c */
-extern const struct kb_event_ops kb_ops_summary;  /* engine_summary.c */
-extern const struct kb_event_ops kb_ops_measured; /* engine_metric.c */
+    kb_ops_late, kb_ops_redacted;                  /* engine_log.c */
+extern const struct kb_event_ops kb_ops_summary;   /* engine_summary.c */
+extern const struct kb_event_ops kb_ops_measured;  /* engine_metric.c */
+extern const struct kb_event_ops kb_ops_forgotten; /* engine_forget.c */
 
 static inline size_t kb_engine_dim(const struct kb_engine *e)
 {
@@ -196,6 +202,7 @@ enum kb_err kb_engine_stage_nodes(struct kb_engine *e, const struct kb_user_grap
 /* For apply: swaps `moves`, and retires what they replace. */
 void kb_engine_swap_staged(struct kb_engine *e);
 void kb_catalogue_free(void *change);
+void kb_anew_free(void *anew);
 
 /* Whether the coming values make another model than the one in force. */
 bool kb_engine_changes_model(const struct kb_engine *e);
@@ -252,6 +259,8 @@ enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_po
 enum kb_err kb_engine_check_step(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev);
 double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev); /* halvings that have passed by then */
+/* What is counted of a reward, learned or not: n_new of them. */
+void kb_engine_book(struct kb_engine *e, uint32_t arm, double n_new, double d_sum, double d_square);
 /* Of an observation that was learned when `halvings` had passed: now, or before when it is corrected. */
 void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, double d_count, double d_sum,
                      double d_square, double halvings);

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "model/engine_steps.h"
 
-/* The user is shown a decision by what is staged. */
+/* The user gets a decision, or is shown one, by what is staged. */
 static enum kb_err stage_shown(struct kb_engine *e, uint32_t user)
 {
     struct kb_staged *s = &e->staged;
@@ -95,6 +95,8 @@ static enum kb_err check_decided(const struct kb_engine *e, const struct kb_even
         return kb_fail(KB_EINVAL, msg, "/route", "unknown route");
     if (ev->as.decided.assigned_until_ms != 0 && ev->as.decided.route == KB_ROUTE_STICKY)
         return kb_fail(KB_EINVAL, msg, "/assigned_until", "an arm that stuck is not assigned anew");
+    if (ev->as.decided.has_match && !(ev->as.decided.match >= 0 && ev->as.decided.match <= 1))
+        return kb_fail(KB_EINVAL, msg, "/match", "expected 0 to 1");
     if (ev->as.decided.level > KB_MAX_LEVEL)
         return kb_fail(KB_EINVAL, msg, "/level", "expected 0 to %u", KB_MAX_LEVEL);
     if (e->spec.context_dim > 0 && ev->as.decided.context == NULL)
@@ -157,8 +159,7 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
         KB_TRY(kb_engine_stage_arm(e, ev->as.decided.slots[i].arm, &entry->slot[i].arm));
         join_vectors(e, ev->as.decided.context, ev->as.decided.slots[i].features, entry->x + i * dim);
     }
-    if (!entry->is_deferred)
-        KB_TRY(stage_shown(e, entry->user));
+    KB_TRY(stage_shown(e, entry->user));
     s->entry[s->n_entries++] = entry;
     return KB_OK;
 out:
@@ -208,6 +209,28 @@ static double reward_after(const struct kb_engine *e, const struct kb_pending_sl
     return slot->has_reward && e->spec.aggregation == KB_AGG_SUM ? slot->reward + y : y;
 }
 
+/* Whether the model is told of the slot's reward. Of what it was made to forget it hears no more. */
+static bool is_learned(const struct kb_engine *e, const struct kb_pending_slot *slot)
+{
+    return e->spec.learns && slot->taught != KB_VOID;
+}
+
+/* A reward in force of a slot becomes another one. */
+struct change {
+    double d_count, d_sum, d_square;
+};
+
+/* From old, 0 where there was none, to now, by the value told: the change itself where rewards are added, since a sum
+ * of the old and the new one is rounded. */
+static struct change change_of(const struct kb_engine *e, const struct kb_pending_slot *slot, bool had, double old,
+                               double y, double now)
+{
+    const bool is_added = had && e->spec.aggregation != KB_AGG_LAST && old == slot->reward;
+
+    return (struct change){
+        .d_count = had ? 0 : 1, .d_sum = is_added ? y : now - old, .d_square = now * now - old * old};
+}
+
 static enum kb_err reserve_rewarded(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_pending_entry *entry = NULL;
@@ -231,7 +254,7 @@ static enum kb_err reserve_rewarded(struct kb_engine *e, const struct kb_event *
         (rc = kb_engine_keep_metric(entry, slot, &ev->as.rewarded.metric, msg)) != KB_OK)
         return rc;
     const struct kb_staged_point pt = point_of_slot(entry, slot, ev->seq);
-    rc = kb_engine_stage_point(e, &pt);
+    rc = is_learned(e, slot) ? kb_engine_stage_point(e, &pt) : KB_OK;
     if (rc == KB_OK)
         entry->is_reserved = true;
     return rc;
@@ -249,13 +272,32 @@ static bool is_complete(const struct kb_engine *e, const struct kb_pending_entry
     return true;
 }
 
-/* The first reward of a slot is a step of forgetting, a correction is none. */
+/* The first reward that is learned of a slot is a step of forgetting, a correction is none. */
 static void prepare_rewarded(struct kb_engine *e, const struct kb_event *ev)
 {
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.rewarded.decision);
+    const struct kb_pending_slot *slot = kb_engine_find_slot(e, entry, ev->as.rewarded.arm);
 
-    if (!kb_engine_find_slot(e, entry, ev->as.rewarded.arm)->has_reward)
+    if (is_learned(e, slot) && slot->taught == KB_UNTAUGHT)
         kb_engine_prepare_step(e, ev);
+}
+
+/* The model gets the reward in force: what it has not learned of the slot so far comes with it. */
+static void teach_rewarded(struct kb_engine *e, const struct kb_event *ev, const struct kb_pending_entry *entry,
+                           struct kb_pending_slot *slot, double now)
+{
+    const bool had = slot->taught == KB_TAUGHT;
+    const struct kb_staged_point pt = point_of_slot(entry, slot, ev->seq);
+    const struct change c = change_of(e, slot, had, had ? slot->model : 0, ev->as.rewarded.reward, now);
+
+    if (!had)
+        slot->halvings = kb_engine_take_step(e, ev);
+    kb_reward_sums_see(&e->sums, now);
+    kb_engine_teach(e, &pt, c.d_count, c.d_sum, c.d_square, slot->halvings);
+    if (!had && slot->has_reward)
+        e->n_unlearned--;
+    slot->taught = KB_TAUGHT;
+    slot->model = now;
 }
 
 static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
@@ -263,18 +305,15 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.rewarded.decision);
     struct kb_pending_slot *slot = kb_engine_find_slot(e, entry, ev->as.rewarded.arm);
     const double y = ev->as.rewarded.reward;
-    const double old = slot->has_reward ? slot->reward : 0;
     const double now = reward_after(e, slot, y);
-    const double d_sum = slot->has_reward && e->spec.aggregation == KB_AGG_LAST ? y - old : y;
+    const struct change c = change_of(e, slot, slot->has_reward, slot->has_reward ? slot->reward : 0, y, now);
 
-    const struct kb_staged_point pt = point_of_slot(entry, slot, ev->seq);
-
-    if (!slot->has_reward)
-        slot->halvings = kb_engine_take_step(e, ev);
-    const double d_count = slot->has_reward ? 0 : 1, d_square = now * now - old * old;
-    kb_reward_sums_see(&e->sums, now);
-    kb_engine_teach(e, &pt, d_count, d_sum, d_square, slot->halvings);
-    kb_engine_count_reward(e, entry, slot, d_count, d_sum, d_square);
+    kb_engine_book(e, slot->arm, c.d_count, c.d_sum, c.d_square);
+    kb_engine_count_reward(e, entry, slot, c.d_count, c.d_sum, c.d_square);
+    if (is_learned(e, slot))
+        teach_rewarded(e, ev, entry, slot, now);
+    else
+        e->n_unlearned += c.d_count > 0;
     slot->reward = now;
     slot->has_reward = true;
     entry->is_reserved = false;
@@ -320,6 +359,8 @@ static enum kb_err reserve_observed(struct kb_engine *e, const struct kb_event *
     join_vectors(e, ev->as.observed.context, features, x);
     KB_TRY(kb_engine_stage_user(e, ev->as.observed.user, &user));
     KB_TRY(kb_engine_stage_arm(e, ev->as.observed.arm.arm, &arm));
+    if (!e->spec.learns)
+        return KB_OK;
     KB_TRY(kb_engine_stage_point(
         e, &(struct kb_staged_point){.seq = ev->seq,
                                      .user = user,
@@ -336,17 +377,28 @@ static void apply_observed(struct kb_engine *e, const struct kb_event *ev)
     const struct kb_staged_point *pt = kb_engine_staged_point(e, ev->seq);
     const double y = ev->as.observed.reward;
 
-    assert(pt != NULL);
+    assert((pt != NULL) == e->spec.learns);
     kb_engine_intern_user(e, ev->as.observed.user);
-    kb_engine_intern_arm(e, ev->as.observed.arm.arm);
+    kb_engine_book(e, kb_engine_intern_arm(e, ev->as.observed.arm.arm), 1, y, y * y);
+    e->n_observed++;
+    if (pt == NULL) {
+        e->n_unlearned++;
+        return;
+    }
     kb_reward_sums_see(&e->sums, y);
     kb_engine_teach(e, pt, 1, y, y * y, kb_engine_take_step(e, ev));
-    e->n_observed++;
 }
 
 /* ---- expired, activated, late ---------------------------------------------------------------------- */
 
-/* Whether the closing window teaches the default reward for this slot. */
+/* Observations are no decisions of ours: the model is told, or it is not. */
+static void prepare_observed(struct kb_engine *e, const struct kb_event *ev)
+{
+    if (e->spec.learns)
+        kb_engine_prepare_step(e, ev);
+}
+
+/* Whether the closing window brings the default reward for this slot. */
 static bool takes_default(const struct kb_event *ev, const struct kb_pending_entry *entry, size_t i)
 {
     return ev->as.expired.has_reward && !entry->is_deferred && !entry->slot[i].has_reward;
@@ -362,7 +414,7 @@ static enum kb_err reserve_expired(struct kb_engine *e, const struct kb_event *e
     for (size_t i = 0; rc == KB_OK && i < entry->n_slots; i++) {
         const struct kb_staged_point pt = point_of_slot(entry, &entry->slot[i], ev->seq);
 
-        if (takes_default(ev, entry, i))
+        if (e->spec.learns && takes_default(ev, entry, i))
             rc = kb_engine_stage_point(e, &pt);
     }
     if (rc == KB_OK)
@@ -370,9 +422,9 @@ static enum kb_err reserve_expired(struct kb_engine *e, const struct kb_event *e
     return rc;
 }
 
-static bool teaches_default(const struct kb_event *ev, const struct kb_pending_entry *entry)
+static bool teaches_default(const struct kb_engine *e, const struct kb_event *ev, const struct kb_pending_entry *entry)
 {
-    for (size_t i = 0; i < entry->n_slots; i++)
+    for (size_t i = 0; e->spec.learns && i < entry->n_slots; i++)
         if (takes_default(ev, entry, i))
             return true;
     return false;
@@ -380,7 +432,7 @@ static bool teaches_default(const struct kb_event *ev, const struct kb_pending_e
 
 static void prepare_expired(struct kb_engine *e, const struct kb_event *ev)
 {
-    if (teaches_default(ev, kb_pending_find(&e->pending, ev->as.expired.decision)))
+    if (teaches_default(e, ev, kb_pending_find(&e->pending, ev->as.expired.decision)))
         kb_engine_prepare_step(e, ev);
 }
 
@@ -389,16 +441,20 @@ static void apply_expired(struct kb_engine *e, const struct kb_event *ev)
 {
     struct kb_pending_entry *entry = kb_pending_find(&e->pending, ev->as.expired.decision);
     const double y = ev->as.expired.reward;
-    const double halvings = teaches_default(ev, entry) ? kb_engine_take_step(e, ev) : 0;
+    const double halvings = teaches_default(e, ev, entry) ? kb_engine_take_step(e, ev) : 0;
 
     for (size_t i = 0; i < entry->n_slots; i++) {
         const struct kb_staged_point pt = point_of_slot(entry, &entry->slot[i], ev->seq);
 
         if (!takes_default(ev, entry, i))
             continue;
+        kb_engine_book(e, entry->slot[i].arm, 1, y, y * y);
+        kb_engine_count_reward(e, entry, &entry->slot[i], 1, y, y * y);
+        e->n_unlearned += !e->spec.learns;
+        if (!e->spec.learns)
+            continue;
         kb_reward_sums_see(&e->sums, y);
         kb_engine_teach(e, &pt, 1, y, y * y, halvings);
-        kb_engine_count_reward(e, entry, &entry->slot[i], 1, y, y * y);
     }
     kb_pending_remove(&e->pending, entry);
     e->n_expired++;
@@ -453,7 +509,7 @@ const struct kb_event_ops kb_ops_decided = {.reserve = reserve_decided, .apply =
 const struct kb_event_ops kb_ops_rewarded = {
     .reserve = reserve_rewarded, .prepare = prepare_rewarded, .apply = apply_rewarded};
 const struct kb_event_ops kb_ops_observed = {
-    .reserve = reserve_observed, .prepare = kb_engine_prepare_step, .apply = apply_observed};
+    .reserve = reserve_observed, .prepare = prepare_observed, .apply = apply_observed};
 const struct kb_event_ops kb_ops_expired = {
     .reserve = reserve_expired, .prepare = prepare_expired, .apply = apply_expired};
 const struct kb_event_ops kb_ops_activated = {.reserve = reserve_activated, .apply = apply_activated};

@@ -59,6 +59,8 @@ void kb_engine_drop_model_stage(struct kb_engine *e)
     s->cap_nodes = 0;
     kb_free(s->atoms);
     s->atoms = NULL;
+    kb_anew_free(s->anew);
+    s->anew = NULL;
     s->has_spec = s->is_planned = s->has_tuning = false;
 }
 

@@ -65,6 +65,22 @@ enum kb_err kb_engine_shown(const struct kb_engine *e, const char *user, const c
     return KB_OK;
 }
 
+enum kb_err kb_engine_waiting(const struct kb_engine *e, const char *user, const char **id)
+{
+    const uint32_t ix = kb_ids_find(&e->users, user);
+
+    *id = NULL;
+    if (is_to_be_shown(e, ix))
+        return KB_EBUSY;
+    const struct kb_pending_entry *entry = ix != KB_ID_NONE ? kb_pending_waiting(&e->pending, ix) : NULL;
+    if (entry != NULL && entry->is_reserved)
+        return KB_EBUSY;
+    const struct kb_pending_entry *shown = entry != NULL ? kb_pending_newest(&e->pending, ix) : NULL;
+    if (entry != NULL && (shown == NULL || shown->expires_at_ms < entry->expires_at_ms))
+        *id = entry->id;
+    return KB_OK;
+}
+
 int64_t kb_engine_next_expiry(const struct kb_engine *e)
 {
     return kb_pending_next_expiry(&e->pending);
@@ -119,6 +135,10 @@ void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
         .late = e->n_late,
         .pending = e->pending.n,
         .learned = (uint64_t)e->history.n_observed,
+        .valued = (uint64_t)e->history.n_observed + e->n_unlearned,
+        .compared = e->n_compared,
+        .match_sum = e->match_sum,
+        .halvings = kb_decay_halvings(&e->decay, &e->spec.forgetting),
         .reward_sum = e->reward_sum,
         .users = e->users.n,
         .arms = e->arms.n_catalogue,
@@ -154,7 +174,8 @@ struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i)
                                 .is_active = arm->is_active,
                                 .decided = arm->decided,
                                 .rewarded = arm->rewarded,
-                                .reward_sum = arm->reward_sum};
+                                .reward_sum = arm->reward_sum,
+                                .square_sum = arm->square_sum};
 }
 
 const char *kb_engine_arm_value(const struct kb_engine *e, const char *arm)
@@ -239,6 +260,14 @@ static uint64_t routes_digest(const struct kb_engine *e, uint64_t h)
     return h;
 }
 
+/* What there was not, before it could be, is no part of a digest. */
+static uint64_t late_digest(const struct kb_engine *e, uint64_t h)
+{
+    if (e->n_unlearned > 0)
+        h = kb_hash_u64(kb_hash_str(h, "unlearned"), e->n_unlearned);
+    return e->n_compared > 0 ? kb_hash_double(kb_hash_u64(kb_hash_str(h, "match"), e->n_compared), e->match_sum) : h;
+}
+
 uint64_t kb_engine_content_digest(const struct kb_engine *e)
 {
     uint64_t h = kb_spec_digest(&e->spec, kb_spec_digest(&e->configured, KB_HASH_INIT));
@@ -248,7 +277,7 @@ uint64_t kb_engine_content_digest(const struct kb_engine *e)
     h = kb_user_graph_digest(&e->graph, h);
     h = kb_history_content_digest(&e->history, h);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);
-    h = kb_hash_double(kb_hash_u64(h, e->n_expired), e->reward_sum);
+    h = late_digest(e, kb_hash_double(kb_hash_u64(h, e->n_expired), e->reward_sum));
     return e->posterior != NULL ? kb_posterior_content_digest(e->posterior, h) : h;
 }
 
@@ -266,7 +295,7 @@ uint64_t kb_engine_digest(const struct kb_engine *e)
     h = routes_digest(e, h);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_expired), e->n_late), e->reset_rows);
-    h = kb_hash_double(kb_hash_double(h, e->reset_count), e->reward_sum);
+    h = late_digest(e, kb_hash_double(kb_hash_double(h, e->reset_count), e->reward_sum));
     if (e->build != NULL)
         h = kb_hash_u64(kb_hash_u64(h, e->build->from), e->build->is_point);
     if (e->spec.is_tuned)

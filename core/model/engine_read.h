@@ -55,6 +55,8 @@ struct kb_decision {
     uint32_t level;        /* that the arm's reward will teach; 0: none, or the rule has no levels */
     enum kb_route route;   /* how the arm was had */
     bool is_unasked;       /* the model was not asked: its values are NaN */
+    bool has_match;        /* of an apprentice: with which probability the policy would have shown the arm */
+    double match;
     int64_t assigned_until_ms; /* the arm was drawn and is to stay the user's until then; 0: it is not */
 };
 
@@ -106,7 +108,11 @@ const struct kb_tuning *kb_engine_tunings(const struct kb_engine *e, size_t *n);
 struct kb_engine_counts {
     uint64_t seq, version;
     uint64_t decided, rewarded, observed, expired, late, pending;
-    uint64_t learned; /* t */
+    uint64_t learned;  /* t */
+    uint64_t valued;   /* rewards of which reward_sum is the sum: those, and what the model does not have */
+    uint64_t compared; /* decisions of an apprentice, and the sum of their matches */
+    double match_sum;
+    double halvings; /* that what was learned first has been forgotten by (spec/decay.h) */
     double reward_sum;
     struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm: none is KB_ROUTE_STICKY */
     size_t users, arms, active_arms, stopped_arms, history_rows, n_support;
@@ -125,7 +131,7 @@ struct kb_arm_view {
     const struct kb_eligibility *eligibility; /* NULL: for everybody, always */
     const char *value;                        /* NULL: none */
     uint64_t decided, rewarded;
-    double reward_sum;
+    double reward_sum, square_sum; /* square_sum NaN: not known */
 };
 size_t kb_engine_n_arms(const struct kb_engine *e); /* every arm ever seen */
 struct kb_arm_view kb_engine_arm(const struct kb_engine *e, size_t i);

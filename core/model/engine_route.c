@@ -5,8 +5,9 @@
  *   sticky    the arm that an earlier draw had given the user, on the same side of the holdout, until its time is over
  *   policy    all others
  *
- * A baseline that is an arm is shown with probability 1 where it is a candidate; where it is not, and under the rule
- * uniform, every candidate alike, and such a draw may stick as the policy's may. What sticks is what was drawn: an arm
+ * A baseline that is an arm is shown with probability 1 where it is a candidate, and so is the first candidate under
+ * the rule first; where it is not, and under the rule uniform, every candidate alike, and such a draw may stick as the
+ * policy's may. What sticks is what was drawn: an arm
  * that was the baseline anyway leaves the user's assignment as it was, so a tenant that is stopped for an hour goes on
  * with the arms its users had.
  *
@@ -48,8 +49,8 @@ struct kb_way kb_engine_find_way(const struct kb_engine *e, const struct kb_quer
     if (q->is_unrouted)
         return way;
     way.route = side_of(r, q->user);
-    if (way.route != KB_ROUTE_POLICY && r->baseline == KB_BASELINE_ARM) {
-        way.index = kb_engine_place_of(e, cand, ids, r->arm);
+    if (way.route != KB_ROUTE_POLICY && r->baseline != KB_BASELINE_UNIFORM) {
+        way.index = r->baseline == KB_BASELINE_FIRST ? 0 : kb_engine_place_of(e, cand, ids, r->arm);
         if (way.index != SIZE_MAX)
             return way;
     }
@@ -88,6 +89,10 @@ void kb_engine_take_route(struct kb_engine *e, const struct kb_event *ev, struct
     entry->route = !is_repeat ? ev->as.decided.route : had != NULL ? had->route : KB_ROUTE_POLICY;
     e->routes[entry->route].decided++;
     e->routes[entry->route].repeated += is_repeat;
+    if (ev->as.decided.has_match) {
+        e->n_compared++;
+        e->match_sum += ev->as.decided.match;
+    }
     if (ev->as.decided.assigned_until_ms == 0)
         return;
     const struct kb_assignment drawn = {.arm = entry->slot[0].arm,

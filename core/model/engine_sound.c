@@ -40,7 +40,7 @@ static bool is_decision_sound(const struct kb_engine *e, const struct kb_pending
     for (size_t i = 0; i < entry->n_slots; i++) {
         const struct kb_pending_slot *slot = &entry->slot[i];
 
-        if (slot->arm >= e->arm_ids.n || !kb_is_measurable(slot->reward) ||
+        if (slot->arm >= e->arm_ids.n || !kb_is_measurable(slot->reward) || !kb_is_measurable(slot->model) ||
             !(slot->halvings >= 0 && slot->halvings <= halvings))
             return false;
     }
@@ -69,7 +69,7 @@ static bool are_arms_sound(const struct kb_engine *e)
                 ? e->spec.arm_dim > 0 && features == NULL
                 : arm->is_active || arm->is_stopped || arm->parts.eligibility != NULL || arm->parts.value != NULL)
             return false;
-        if (!kb_is_total_measurable(arm->reward_sum) ||
+        if (!kb_is_total_measurable(arm->reward_sum) || arm->square_sum < 0 ||
             (features != NULL && kb_first_unmeasurable(features, e->spec.arm_dim) < e->spec.arm_dim))
             return false;
     }
@@ -82,7 +82,8 @@ static bool are_totals_sound(const struct kb_engine *e)
         if (!kb_is_total_measurable(e->routes[i].reward_sum) || !kb_is_square_measurable(e->routes[i].square_sum))
             return false;
     return kb_is_total_measurable(e->reward_sum) && kb_is_count_measurable(e->reset_count) && e->seq > 0 &&
-           e->seq < KB_MOST_COUNT && e->pending.n <= e->n_decided;
+           e->seq < KB_MOST_COUNT && e->pending.n <= e->n_decided && e->n_compared <= e->n_decided &&
+           e->match_sum >= 0 && e->match_sum <= (double)e->n_compared;
 }
 
 bool kb_engine_is_state_sound(const struct kb_engine *e)

@@ -166,6 +166,7 @@ static void apply_arms(struct kb_engine *e, const struct kb_ev_summary *s)
         arm->decided = from->decided;
         arm->rewarded = from->rewarded;
         arm->reward_sum = from->reward_sum;
+        arm->square_sum = from->square_sum;
     }
 }
 
@@ -313,6 +314,20 @@ static void apply_points(struct kb_engine *e, const struct kb_ev_summary *s)
     }
 }
 
+/* What the model has of it is the reward, unless the summary says otherwise. */
+static void take_slot(const struct kb_ev_open_slot *from, struct kb_pending_slot *slot)
+{
+    slot->has_reward = from->has_reward;
+    slot->reward = from->has_reward ? from->reward : 0;
+    slot->halvings = from->has_reward ? from->halvings : 0;
+    slot->taught = from->has_reward ? KB_TAUGHT : KB_UNTAUGHT;
+    slot->model = from->has_model ? from->model : slot->reward;
+    if (!from->is_unlearned && !from->is_forgotten)
+        return;
+    slot->taught = from->is_forgotten ? KB_VOID : KB_UNTAUGHT;
+    slot->model = 0;
+}
+
 static enum kb_err keep_values(struct kb_pending_entry *entry, const struct kb_ev_summary *s)
 {
     enum kb_err rc = KB_OK;
@@ -348,9 +363,7 @@ static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summ
     entry->is_deferred = s->is_deferred;
     for (size_t i = 0; i < s->n_slots; i++) {
         entry->slot[i].arm = kb_ids_find(&e->arm_ids, s->slots[i].arm);
-        entry->slot[i].has_reward = s->slots[i].has_reward;
-        entry->slot[i].reward = s->slots[i].has_reward ? s->slots[i].reward : 0;
-        entry->slot[i].halvings = s->slots[i].has_reward ? s->slots[i].halvings : 0;
+        take_slot(&s->slots[i], &entry->slot[i]);
         if (dim > 0)
             memcpy(entry->x + i * dim, s->slots[i].x, dim * sizeof *entry->x);
     }
@@ -404,6 +417,9 @@ static void apply_end(struct kb_engine *e, const struct kb_ev_summary *s)
     e->reward_sum = s->totals.reward_sum;
     e->square_sum = s->totals.square_sum;
     e->sums = s->totals.sums;
+    e->n_unlearned = s->totals.unlearned;
+    e->n_compared = s->totals.compared;
+    e->match_sum = s->totals.match_sum;
     e->reset_rows = (size_t)s->totals.reset_rows;
     e->reset_count = s->totals.reset_count;
     if (!kb_decay_is_none(&s->totals.decay)) {

@@ -25,6 +25,8 @@ enum kb_err kb_summary_check_arm(const struct kb_engine *e, const struct kb_ev_k
                             (unsigned long long)KB_MOST_NUMBER);
     if (!kb_is_total_measurable(arm->reward_sum))
         return kb_fail_item(KB_ERANGE, msg, "/arms", i, "/reward_sum", "expected at most %g in size", KB_MOST_TOTAL);
+    if (arm->square_sum < 0 || arm->square_sum > KB_MOST_SQUARES)
+        return kb_fail_item(KB_ERANGE, msg, "/arms", i, "/square_sum", "expected 0 to %g", KB_MOST_SQUARES);
     return KB_OK;
 }
 
@@ -63,6 +65,10 @@ static enum kb_err check_slot(const struct kb_engine *e, const struct kb_ev_open
                             KB_MOST_MAGNITUDE);
     if (slot->has_reward && !kb_is_measurable(slot->reward))
         return kb_fail_item(KB_ERANGE, msg, "/slots", i, "/reward", "expected at most %g in size", KB_MOST_MAGNITUDE);
+    if (slot->has_model + slot->is_unlearned + slot->is_forgotten > slot->has_reward)
+        return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/reward", "a model that lacks it, and no reward");
+    if (slot->has_model && !kb_is_measurable(slot->model))
+        return kb_fail_item(KB_ERANGE, msg, "/slots", i, "/model", "expected at most %g in size", KB_MOST_MAGNITUDE);
     if (slot->has_reward && !(slot->halvings >= 0 && slot->halvings <= KB_MOST_HALVINGS))
         return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/halvings", "expected 0 to %g", KB_MOST_HALVINGS);
     return KB_OK;
@@ -101,8 +107,8 @@ enum kb_err kb_summary_check_decision(const struct kb_engine *e, const struct kb
 /* Others will follow, and must be told by the next summary. */
 static bool are_counts_few(const struct kb_ev_totals *t)
 {
-    const uint64_t counts[] = {t->decided, t->rewarded,   t->observed,   t->expired,
-                               t->late,    t->reset_rows, t->decay.steps};
+    const uint64_t counts[] = {t->decided,    t->rewarded,    t->observed,  t->expired, t->late,
+                               t->reset_rows, t->decay.steps, t->unlearned, t->compared};
 
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i] > KB_MOST_NUMBER)
@@ -137,6 +143,8 @@ enum kb_err kb_summary_check_totals(const struct kb_engine *e, const struct kb_e
         return kb_fail(KB_ERANGE, msg, "/part", "counts or sums that no rewards can have");
     if (!kb_reward_sums_are_valid(&t->sums) || t->sums.halvings > halvings)
         return kb_fail(KB_EINVAL, msg, "/sums", "sums that no rewards can have");
+    if (t->compared > t->decided || !(t->match_sum >= 0 && t->match_sum <= (double)t->compared))
+        return kb_fail(KB_EINVAL, msg, "/match", "more than was decided");
     if (h->n > 0 && h->first_seq[h->n - 1] > e->seq + 1)
         return kb_fail(KB_EINVAL, msg, "/part", "a point is of an event that is still to come");
     if (e->pending.n > t->decided)

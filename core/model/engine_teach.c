@@ -99,6 +99,21 @@ double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev)
 
 /* ---- teaching ---------------------------------------------------------------------------------------- */
 
+/* Beyond what a double holds, the spread is not known any longer; corrections may leave less than 0 by rounding. */
+void kb_engine_book(struct kb_engine *e, uint32_t arm_id, double n_new, double d_sum, double d_square)
+{
+    struct kb_arm *arm = &e->arms.arm[arm_id];
+
+    e->reward_sum += d_sum;
+    arm->rewarded += n_new > 0;
+    arm->reward_sum += d_sum;
+    arm->square_sum += d_square;
+    if (!isfinite(arm->square_sum))
+        arm->square_sum = (double)NAN;
+    if (arm->square_sum < 0)
+        arm->square_sum = 0;
+}
+
 void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, double d_count, double d_sum,
                      double d_square, double halvings)
 {
@@ -114,15 +129,11 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
 
     if (kb_engine_is_rebuilding(e))
         e->build->fresh[e->build->n_fresh++] = delta;
-    e->reward_sum += d_sum;
     e->square_sum += d_square;
     kb_reward_sums_add(&e->sums, pt->importance, d_count, d_sum, d_square, halvings,
                        fmax(halvings, kb_decay_halvings(&e->decay, &e->spec.forgetting)));
     assert(pt->user < e->cap_squares);
     e->square_of[pt->user] += d_square;
-    e->arms.arm[pt->arm].reward_sum += d_sum;
-    if (d_count > 0)
-        e->arms.arm[pt->arm].rewarded++;
     if (!kb_engine_is_quiet(e, pt->seq))
         kb_posterior_learn(e->posterior, &point, delta.d_count, delta.d_sum, d_square, &e->scratch);
 }

@@ -51,6 +51,10 @@ enum kb_err kb_engine_finish_erasure(struct kb_engine *e, const struct kb_engine
  * what is reserved. */
 enum kb_err kb_engine_shown(const struct kb_engine *e, const char *user, const char **ids, size_t max, size_t *n);
 
+/* The newest of the user's decisions that wait to be activated, by deadline, borrowed until the next apply; NULL: none,
+ * or the one that the user was shown last is newer. KB_EBUSY as above. O(what is reserved). */
+enum kb_err kb_engine_waiting(const struct kb_engine *e, const char *user, const char **id);
+
 /* Earliest deadline among pending decisions, INT64_MAX when none. For the writer. O(1). */
 int64_t kb_engine_next_expiry(const struct kb_engine *e);
 /* Ids of up to max pending decisions whose deadline is <= now; borrowed until the next apply. For the writer.

@@ -161,8 +161,16 @@ static bool put_decision(struct kb_summarizer *s)
         return false;
     const struct kb_pending_entry *entry = s->open[s->next++];
     for (size_t i = 0; i < entry->n_slots; i++)
-        s->slot[i] = (struct kb_ev_open_slot){kb_ids_str(&s->e->arm_ids, entry->slot[i].arm), entry->slot[i].has_reward,
-                                              entry->slot[i].reward, entry->slot[i].halvings, entry->slot[i].x};
+        s->slot[i] = (struct kb_ev_open_slot){
+            .arm = kb_ids_str(&s->e->arm_ids, entry->slot[i].arm),
+            .has_reward = entry->slot[i].has_reward,
+            .reward = entry->slot[i].reward,
+            .halvings = entry->slot[i].halvings,
+            .has_model = !kb_pending_is_level(&entry->slot[i]) && entry->slot[i].taught == KB_TAUGHT,
+            .model = entry->slot[i].model,
+            .is_unlearned = entry->slot[i].has_reward && entry->slot[i].taught == KB_UNTAUGHT,
+            .is_forgotten = entry->slot[i].taught == KB_VOID,
+            .x = entry->slot[i].x};
     s->out.n_values = 0;
     for (const struct kb_pending_value *v = entry->values; v != NULL; v = v->next)
         if (v->has_value)
@@ -187,16 +195,18 @@ static bool put_arms(struct kb_summarizer *s)
     for (size_t i = 0; i < n; i++) {
         const struct kb_arm *arm = &s->e->arms.arm[s->next + i];
 
-        s->arm[i] = (struct kb_ev_known_arm){.id = kb_ids_str(&s->e->arm_ids, (uint32_t)(s->next + i)),
-                                             .features = arm->parts.features,
-                                             .eligibility = arm->parts.eligibility,
-                                             .value = arm->parts.value,
-                                             .is_in_catalogue = arm->is_in_catalogue,
-                                             .is_active = arm->is_active,
-                                             .is_stopped = arm->is_stopped,
-                                             .decided = arm->decided,
-                                             .rewarded = arm->rewarded,
-                                             .reward_sum = arm->reward_sum};
+        s->arm[i] =
+            (struct kb_ev_known_arm){.id = kb_ids_str(&s->e->arm_ids, (uint32_t)(s->next + i)),
+                                     .features = arm->parts.features,
+                                     .eligibility = arm->parts.eligibility,
+                                     .value = arm->parts.value,
+                                     .is_in_catalogue = arm->is_in_catalogue,
+                                     .is_active = arm->is_active,
+                                     .is_stopped = arm->is_stopped,
+                                     .decided = arm->decided,
+                                     .rewarded = arm->rewarded,
+                                     .reward_sum = arm->reward_sum,
+                                     .square_sum = isnan(arm->square_sum) ? arm->square_sum : bounded(arm->square_sum)};
     }
     s->out.arms = s->arm;
     s->out.n_arms = n;
@@ -240,6 +250,9 @@ static bool put_end(struct kb_summarizer *s)
                                           .reset_count = e->reset_count,
                                           .decay = e->decay,
                                           .n_learned = e->history.n_observed,
+                                          .unlearned = e->n_unlearned,
+                                          .compared = e->n_compared,
+                                          .match_sum = e->match_sum,
                                           .sums = e->sums};
     memcpy(s->out.totals.routes, e->routes, sizeof e->routes);
     return s->next++ == 0;

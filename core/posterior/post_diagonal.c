@@ -38,6 +38,29 @@ static enum kb_err diagonal_init(struct kb_posterior *p, const struct kb_spec *s
     return kb_exact_init(p, spec);
 }
 
+/* Of n of these points, where the sums are in their places. Without a mean there is less to compute, and it is the
+ * same. */
+static void predict_block(const struct kb_exact *e, double lambda, const uint32_t *point, size_t n,
+                          double *restrict mean, double *restrict variance)
+{
+    const double mu = e->mean, ridge = e->ridge;
+
+    for (size_t c = 0; c < n && mu == 0; c++) {
+        const bool is_known = point[c] != KB_POINT_NONE;
+        const double below = (is_known ? e->count[point[c]] : 0) + ridge;
+
+        mean[c] = is_known ? e->sum[point[c]] / below : 0;
+        variance[c] = lambda / below;
+    }
+    for (size_t c = 0; c < n && mu != 0; c++) {
+        const bool is_known = point[c] != KB_POINT_NONE;
+        const double count = is_known ? e->count[point[c]] : 0;
+
+        mean[c] = is_known ? mu + (e->sum[point[c]] - count * mu) / (count + ridge) : mu;
+        variance[c] = lambda / (count + ridge); /* v a is lambda */
+    }
+}
+
 /* Points that are known, by numbers of the support; KB_POINT_NONE elsewhere. What stands in a candidate's features is
  * nothing to this kernel. */
 static void diagonal_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
@@ -45,18 +68,14 @@ static void diagonal_predict(const struct kb_posterior *p, const struct kb_candi
 {
     const struct kb_exact *e = kb_exact_of_const(p);
     const struct kb_point place = {.user = cand->user, .x = cand->context, .level = cand->level};
-    const double mu = e->mean, ridge = e->ridge, lambda = p->lambda;
     uint32_t point[KB_BLOCK];
 
     (void)s;
-    for (size_t c = 0; c < cand->n; c++) {
-        if (c % KB_BLOCK == 0)
-            kb_point_index_find_arms(&e->index, &p->kernel, &p->support, &place, cand->arms + c,
-                                     cand->n - c < KB_BLOCK ? cand->n - c : KB_BLOCK, point);
-        const uint32_t i = point[c % KB_BLOCK];
-        const double count = i != KB_POINT_NONE ? e->count[i] : 0;
-        mean[c] = i != KB_POINT_NONE ? mu + (e->sum[i] - count * mu) / (count + ridge) : mu;
-        variance[c] = lambda / (count + ridge); /* v a is lambda */
+    for (size_t c = 0; c < cand->n; c += KB_BLOCK) {
+        const size_t n = cand->n - c < KB_BLOCK ? cand->n - c : KB_BLOCK;
+
+        kb_point_index_find_arms(&e->index, &p->kernel, &p->support, &place, cand->arms + c, n, point);
+        predict_block(e, p->lambda, point, n, mean + c, variance + c);
     }
 }
 

@@ -76,12 +76,17 @@ void kb_posterior_count_empty(const struct kb_posterior *p); /* a decision whose
 
 /* --- facts ------------------------------------------------------------------------------------------ */
 
+#define KB_TOP_EIGENVALUES 32u
 struct kb_posterior_facts {
     size_t n_support;           /* dictionary size m, or distinct points */
     double effective_dimension; /* tr V0 (V0 + lambda I)^-1 */
     double information_gain;    /* 1/2 ln det(I + K/lambda) of the representation */
-    uint64_t n_empty;           /* decisions with an empty confidence set since the posterior was made */
-    uint64_t n_clamped;         /* pivots or residuals lifted to their floor: degradation, not an error */
+    /* The largest eigenvalues of V0, largest first, as a confidence rule that reads them saw it last: of so many
+     * observations. n_top 0: no rule reads it, or the model is empty. */
+    double top[KB_TOP_EIGENVALUES], n_seen;
+    size_t n_top;
+    uint64_t n_empty;   /* decisions with an empty confidence set since the posterior was made */
+    uint64_t n_clamped; /* pivots or residuals lifted to their floor: degradation, not an error */
     size_t bytes;
 };
 

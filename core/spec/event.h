@@ -30,7 +30,8 @@
     X(KB_EV_SUMMARY, "summary")                                                                                        \
     X(KB_EV_REDACTED, "redacted")                                                                                      \
     X(KB_EV_TUNED, "tuned")                                                                                            \
-    X(KB_EV_MEASURED, "measured")
+    X(KB_EV_MEASURED, "measured")                                                                                      \
+    X(KB_EV_FORGOTTEN, "forgotten")
 
 enum kb_event_type { KB_EV_NONE, KB_EVENT_MAP(KB_WORD_ENUM) };
 extern const struct kb_words kb_event_words;
@@ -124,7 +125,7 @@ struct kb_ev_known_arm {
     const struct kb_eligibility *eligibility; /* NULL: none */
     const char *value;                        /* NULL: none */
     uint64_t decided, rewarded;
-    double reward_sum;
+    double reward_sum, square_sum; /* square_sum NaN: not known */
 };
 
 /* Arms that stick to users, by columns: the numbers of both, the route that had drawn the arm, the propensity of that
@@ -141,8 +142,11 @@ struct kb_ev_open_slot {
     const char *arm;
     bool has_reward;
     double reward;   /* in force: the last told, or the sum */
-    double halvings; /* at the first one told */
+    double halvings; /* when the model was first taught */
     const double *x; /* context, then features */
+    bool has_model;  /* the model has not that reward but `model` */
+    double model;
+    bool is_unlearned, is_forgotten; /* or none: not yet, or for ever */
 };
 
 /* What a slot of an open decision has of a metric. */
@@ -156,7 +160,10 @@ struct kb_ev_totals {
     uint64_t decided, rewarded, observed, expired, late;
     double reward_sum, square_sum;
     struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm */
-    uint64_t reset_rows;                      /* rows and observations at the last reset */
+    uint64_t unlearned;                       /* rewards that are counted and that the model does not have */
+    uint64_t compared;                        /* decisions of an apprentice, and the sum of their matches */
+    double match_sum;
+    uint64_t reset_rows; /* rows and observations at the last reset */
     double reset_count;
     struct kb_decay decay;
     double n_learned; /* read when anything has been forgotten or counted */
@@ -239,6 +246,8 @@ struct kb_event {
             int64_t expires_at_ms;
             bool is_deferred; /* not learned from until activated */
             uint32_t level;   /* that slot 0 teaches, 0..KB_MAX_LEVEL; 0: none, or the rule has no levels */
+            bool has_match;
+            double match; /* of an apprentice: the probability with which the policy would have shown slot 0 */
             /* For who asks what another policy would have done; not used by the model. The candidates, with features
              * where they were given inline; NULL: they are not told, or all active arms of the catalogue. With none in
              * it: not known. */

@@ -82,8 +82,9 @@ enum kb_rule_type { KB_RULE_MAP(KB_WORD_ENUM) KB_RULE_N };
     X(KB_AGG_SUM, "sum")                                                                                               \
     X(KB_AGG_LAST, "last")
 enum kb_aggregation { KB_AGGREGATION_MAP(KB_WORD_ENUM) KB_AGG_N };
-/* What those get whom the policy is kept from: nothing is said, an arm by name, or any of the eligible alike. */
-enum kb_baseline { KB_BASELINE_NONE, KB_BASELINE_ARM, KB_BASELINE_UNIFORM, KB_BASELINE_N };
+/* What those get whom the policy is kept from: nothing is said, an arm by name, any of the eligible alike, or the first
+ * of them, in the order of the request or of the catalogue. */
+enum kb_baseline { KB_BASELINE_NONE, KB_BASELINE_ARM, KB_BASELINE_UNIFORM, KB_BASELINE_FIRST, KB_BASELINE_N };
 #define KB_FORGETTING_MAP(X)                                                                                           \
     X(KB_FORGET_NONE, "none")                                                                                          \
     X(KB_FORGET_DISCOUNT, "discount")                                                                                  \
@@ -197,8 +198,9 @@ struct kb_routing_spec {
     enum kb_baseline baseline;     /* needed when there is a holdout, or the tenant is stopped */
     char arm[KB_ID_MAX_BYTES + 1]; /* of the baseline, when it is an arm */
     char salt[KB_SALT_MAX_BYTES + 1];
-    int64_t sticky_ms; /* how long an arm that was drawn stays its user's, 0: not at all */
-    bool is_stopped;   /* every decision gets the baseline, and the model is not asked */
+    int64_t sticky_ms;  /* how long an arm that was drawn stays its user's, 0: not at all */
+    bool is_stopped;    /* every decision gets the baseline, and the model is not asked */
+    bool is_apprentice; /* but for what it would have shown: how often that is the same is counted */
 };
 
 struct kb_spec {
@@ -214,6 +216,7 @@ struct kb_spec {
     struct kb_rule_spec rule;
     struct kb_forgetting_spec forgetting;
     struct kb_routing_spec routing;
+    bool learns; /* else rewards are recorded and counted, and the model stays as it is */
     enum kb_aggregation aggregation;
     bool has_default_reward;
     double default_reward;    /* learned when a window closes without a reward */

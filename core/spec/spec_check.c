@@ -278,13 +278,13 @@ static enum kb_err check_routing(const struct kb_spec *spec, struct kb_errmsg *m
     enum kb_err rc = KB_OK;
 
     if (!is_named || r->salt[KB_SALT_MAX_BYTES] != '\0')
-        return kb_fail(KB_EINVAL, msg, "/routing/holdout/baseline", "expected an arm, or the rule uniform");
+        return kb_fail(KB_EINVAL, msg, "/routing/holdout/baseline", "expected an arm, or the rule uniform or first");
     KB_TRY(kb_fields_check(spec, KB_TURN_ROUTING, msg));
     if (r->baseline != KB_BASELINE_NONE)
         return KB_OK;
     if (r->holdout > 0)
         return kb_fail(KB_EUNSUPPORTED, msg, "/routing/holdout/baseline",
-                       "a holdout needs a baseline: an arm, or the rule uniform");
+                       "a holdout needs a baseline: an arm, or the rule uniform or first");
     if (r->is_stopped)
         return kb_fail(KB_EUNSUPPORTED, msg, "/routing/stopped",
                        "a stopped tenant shows the baseline: name one in holdout");

@@ -28,6 +28,9 @@ bool api_challengers_get(struct ld_call *c, struct ld_reply *out)
     struct ld_tenant_shared at;
     struct ld_message why;
     struct told told = {.text = NULL};
+    uint64_t has_history = 0;
+    if (ld_call_number(c, "history", &has_history, out->problem) != 0)
+        return true;
     if (!ld_tenant_is_held(c->tenant)) {
         ld_tenant_shared(c->tenant, &at);
         if (log->ops->held(log, at.id, keep, &told, &why) == LD_SHARED_DOWN)
@@ -36,8 +39,11 @@ bool api_challengers_get(struct ld_call *c, struct ld_reply *out)
     }
     out->text = told.text;
     out->n = told.n;
-    if (out->problem->status == 0 && told.text == NULL)
-        out->text = ld_challengers_text(c->tenant, log != NULL ? c->server->world.node : NULL, false, &out->n);
+    if (out->problem->status == 0 && told.text == NULL) {
+        const struct ld_challengers_telling how = {.node = log != NULL ? c->server->world.node : NULL,
+                                                   .has_history = has_history != 0};
+        out->text = ld_challengers_text(c->tenant, &how, &out->n);
+    }
     return true;
 }
 

@@ -5,13 +5,14 @@
 #include "json/json_limits.h"
 #include "base/log.h"
 
-/* GET /tenants/{t}/limits: those in force, and whether they are the tenant's own. */
+/* GET /tenants/{t}/limits: those in force, whether they are the tenant's own, and what is left of the bucket. */
 bool api_limits_get(struct ld_call *c, struct ld_reply *out)
 {
     struct ld_rate limit;
     bool is_own;
-    if (ld_tenants_get_rate(c->server->tenants, c->name, &limit, &is_own))
-        out->text = ld_encode_limits(&limit, is_own, &out->n);
+    double fill;
+    if (ld_tenants_get_rate(c->server->tenants, c->name, &limit, &is_own, &fill))
+        out->text = ld_encode_limits(&limit, is_own, fill, &out->n);
     else
         ld_problem_no_tenant(out->problem, c->name);
     return true;

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "book/series.h"
 #include "json/json_out.h"
+#include "task/model_history.h"
 #include "tenant/books.h"
 
 /* What one answer may make of the disk (http_file.c). */
@@ -28,13 +29,22 @@ bool api_model(struct ld_call *c, struct ld_reply *out)
     const struct ld_settings *settings;
     struct kb_engine_counts counts;
     struct ld_model_text model;
+    struct ld_model_history *history = NULL;
+    uint64_t has_history;
+    if (ld_call_number(c, "history", &has_history, out->problem) != 0)
+        return true;
+    if (has_history > 0 && (history = malloc(sizeof *history)) == NULL)
+        return true;
+    if (history != NULL)
+        ld_model_history_copy(c->tenant, history);
     const struct kb_engine *e = ld_tenant_read_lock(c->tenant, &settings);
     kb_engine_counts(e, &counts);
     struct ld_tenant_view view = {
         .name = c->name, .settings = settings, .in_force = kb_engine_spec(e), .counts = &counts};
     const bool has_begun = ld_begin_model(&view, e, &model) == 0;
     ld_tenant_read_unlock(c->tenant);
-    out->text = has_begun ? ld_end_model(&model, &out->n) : NULL;
+    out->text = has_begun ? ld_end_model(&model, history, &out->n) : NULL;
+    free(history);
     return true;
 }
 

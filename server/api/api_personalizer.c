@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/metrics.h"
 #include "base/secret.h"
 #include "json/json_personalizer.h"
 #include "types/views.h"
@@ -154,12 +155,23 @@ static const char *word_of(const struct ld_op *op)
     }
 }
 
+static void count_reward(const struct ld_request *r, const char *word)
+{
+    static const char *const words[LD_N_RANK_REWARDS] = LD_RANK_REWARDS;
+    const struct ld_call *c = ld_request_context(r);
+    for (size_t i = 0; i < LD_N_RANK_REWARDS; i++)
+        if (strcmp(words[i], word) == 0)
+            ld_count(&c->server->metrics.rank_rewards[i], 1);
+}
+
 /* In the connection's thread. */
 static void reply_reward(void *arg)
 {
     struct ld_op *op = arg;
     const char *word = word_of(op);
     const struct ld_header header = {"Laplaced-Reward", word};
+    if (word != NULL)
+        count_reward(op->arg, word);
     if (word == NULL)
         ld_reply_problem(op->arg, op->problem);
     else
@@ -239,7 +251,9 @@ bool api_rank_activate(struct ld_call *c, struct ld_reply *out)
 /* In the connection's thread: of what the tenant is now. */
 static void reply_service(void *arg)
 {
-    static const struct ld_header no_effect = {"Laplaced-Ignored", "modelExportFrequency, modelRetrainDays"};
+    static const struct ld_header no_effect = {
+        "Laplaced-Ignored",
+        "modelExportFrequency, modelRetrainDays, autoOptimizationFrequency, autoOptimizationStartDate"};
     struct ld_op *op = arg;
     struct ld_reply reply = {.status = 200, .headers = &no_effect, .n_headers = 1};
     if (op->problem->status == 0)
@@ -279,7 +293,7 @@ static char *read_service(struct ld_call *c, size_t *n, struct ld_problem *p)
     char *patch = NULL;
     (void)api_service_get(c, &told);
     if (told.text != NULL && ld_call_parse(c, &doc, p) == 0 && ld_doc_parse(&now, told.text, told.n, false, p) == 0)
-        patch = ld_decode_service(doc, now, n, p);
+        patch = ld_decode_service(doc, now, n, &c->flag_code, p);
     free(told.text);
     ld_doc_free(doc);
     ld_doc_free(now);

@@ -287,6 +287,15 @@ bool fill_stop(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
     return true;
 }
 
+/* DELETE /tenants/{t}/model: a line of the log, from which on learning starts anew. */
+bool fill_forget(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
+{
+    (void)c;
+    (void)p;
+    op->event.type = KB_EV_FORGOTTEN;
+    return true;
+}
+
 /* POST /tenants/{t}/compact: answered when the log starts with a summary, which takes a fold of what goes. */
 bool fill_compact(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {

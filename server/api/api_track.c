@@ -1,12 +1,13 @@
 /* Tracking events of OpenFeature's clients: what a user did, as the reward of the decision that showed them a flag.
  *
  * The protocol has no such request yet; its form is that of a client's call, track(name, context, details). An event
- * names its decision in its attributes, and its flag where the key is good for several. It counts as the decision's
- * exposure, since who buys has seen: a decision that waits to be activated is, before its reward. `$exposure` is that
- * alone.
+ * is of the decision in its attributes, else of its user's: as rewards by user, of the one that they were shown last.
+ * Its flag stands in the attributes, too, where the key is good for several. It counts as the decision's exposure,
+ * since who acts has seen: a decision that waits to be activated is, before its reward. `$exposure` is that alone.
  *
- * Every event is one or two operations of its tenant's queue, which keeps their order; the last of the writers answers.
- * An event that fails is told in its place, and the others are done. */
+ * Every event is an operation of its tenant's queue, which keeps their order; the last of the writers answers. An event
+ * that fails is told in its place, and the others are done.
+ */
 #include "api/api.h"
 
 #include <stdatomic.h>
@@ -63,7 +64,7 @@ static void let_go(struct track *k)
         answer(k);
 }
 
-/* In the writer's thread: of the operation that the event is answered by. */
+/* In the writer's thread. */
 static void told(struct ld_op *op)
 {
     struct tracked *e = op->arg;
@@ -79,64 +80,56 @@ static void told(struct ld_op *op)
     let_go(k);
 }
 
-/* Of an activation on the way to a reward, which says it all. */
-static void done(struct ld_op *op)
+/* In memory of the op's own: the events' goes with the handler. NULL stays NULL; false: no memory. */
+static bool take_text(struct ld_op *op, const char **text)
 {
-    struct track *k = ((struct tracked *)op->arg)->track;
-    ld_op_free(op);
-    let_go(k);
+    char *copy = *text != NULL ? ld_doc_alloc(op->doc, strlen(*text) + 1, 1) : NULL;
+    if (*text != NULL && copy == NULL)
+        return false;
+    *text = copy != NULL ? strcpy(copy, *text) : NULL;
+    return true;
 }
 
-/* With the decision's id in memory of its own. NULL: no memory. */
-static struct ld_op *new_op(enum ld_op_type type, const char *decision, double reward)
+/* NULL: no memory. */
+static struct ld_op *new_op(const struct ld_track_event *event)
 {
-    struct ld_op *op = ld_op_new(type);
-    char *id = NULL;
+    struct ld_op *op = ld_op_new(event->is_exposure ? LD_OP_ACTIVATE : LD_OP_REWARDS);
     if (op != NULL && (op->doc = ld_doc_new()) != NULL)
-        id = ld_doc_alloc(op->doc, strlen(decision) + 1, 1);
-    op = id != NULL ? op : (ld_op_free(op), NULL);
-    if (op == NULL)
-        return NULL;
-    strcpy(id, decision);
-    if (type == LD_OP_ACTIVATE) {
-        op->event.type = KB_EV_ACTIVATED;
-        op->event.as.activated.decision = id;
-        return op;
-    }
-    op->rewards = ld_doc_alloc(op->doc, 1, sizeof *op->rewards);
-    if (op->rewards == NULL) {
+        op->rewards = ld_doc_alloc(op->doc, 1, sizeof *op->rewards);
+    if (op == NULL || op->rewards == NULL) {
         ld_op_free(op);
         return NULL;
     }
-    op->rewards[0] = (struct ld_reward){.decision = id, .reward = reward};
+    struct ld_reward *r = op->rewards;
+    *r = event->reward;
     op->n = 1;
+    if (!take_text(op, &r->decision) || !take_text(op, &r->user) || !take_text(op, &r->id) ||
+        !take_text(op, &r->event)) {
+        ld_op_free(op);
+        return NULL;
+    }
+    if (event->is_exposure) {
+        op->event.type = KB_EV_ACTIVATED;
+        op->event.as.activated.decision = r->decision;
+        op->rewards = r->decision == NULL ? r : NULL;
+    }
     return op;
-}
-
-static void submit(struct tracked *e, struct ld_op *op, void (*then)(struct ld_op *op))
-{
-    atomic_fetch_add(&e->track->left, 1);
-    op->done = then;
-    op->arg = e;
-    ld_tenant_submit(e->tenant, op);
 }
 
 static void send(struct tracked *e, const struct ld_track_event *event)
 {
-    struct ld_op *activation = new_op(LD_OP_ACTIVATE, event->decision, 0);
-    struct ld_op *reward = event->is_exposure ? NULL : new_op(LD_OP_REWARDS, event->decision, event->value);
-    if (activation == NULL || (reward == NULL && !event->is_exposure)) {
+    struct ld_op *op = new_op(event);
+    if (op == NULL) {
         struct ld_problem p;
         ld_problem_init(&p);
         ld_problem_set(&p, 503, "out of memory");
         fail(e, &p);
-        ld_op_free(activation);
-        ld_op_free(reward);
         return;
     }
-    submit(e, activation, event->is_exposure ? told : done);
-    if (reward != NULL)
-        submit(e, reward, told);
+    atomic_fetch_add(&e->track->left, 1);
+    op->done = told;
+    op->arg = e;
+    ld_tenant_submit(e->tenant, op);
 }
 
 /* Before any of them is done: each tenant is opened, and pays. */

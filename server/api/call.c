@@ -101,7 +101,7 @@ void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op)
     }
     if (c->caller.key[0] != '\0') {
         strcpy(op->by, c->caller.key);
-        if (op->event.type == KB_EV_GRAPH || op->event.type == KB_EV_ARMS)
+        if (op->event.type == KB_EV_GRAPH || op->event.type == KB_EV_ARMS || op->event.type == KB_EV_FORGOTTEN)
             op->event.by = op->by;
     }
     ld_tenant_submit(t, op);
@@ -290,7 +290,8 @@ bool ld_call_may_make(const struct ld_call *c, const char *tenant, struct ld_pro
  *
  *   1. whose key is it?               nobody's: 401, whatever was asked for
  *   2. is there such a route?         404, 405 (dispatch.c)
- *   3. is it the key's own tenant?    any other: 404, without looking whether there is one
+ *   3. is it the key's own tenant,    any other: 404, without looking whether there is one
+ *      or one of those that it spans?
  *   4. has the key the route's role?  403
  *
  * So a tenant's key hears the same about a tenant of others as about one that never was, in the same time, before a
@@ -324,10 +325,10 @@ bool ld_access_identify(struct ld_call *c, struct ld_problem *p)
     struct ld_server *s = c->server;
     char own[OWN_KEY_BYTES];
     const char *header = key_of(c, own), *token = ld_auth_token(header);
-    c->caller = (struct ld_caller){0};
+    ld_caller_set(&c->caller, 0);
     bool is_known = ld_keys_allow(s->keys, token != NULL ? token : "", s->world.now_ms(), &c->caller);
     if (ld_auth_allows(s->auth, header) || !ld_access_wants_keys(s)) {
-        c->caller = (struct ld_caller){.roles = LD_ALL_ROLES};
+        ld_caller_set(&c->caller, LD_ALL_ROLES);
         is_known = true;
     }
     if (!is_known && (token != NULL || !ld_auth_has_had_file(s->auth)) && ld_keys_are_guessed(s->keys))
@@ -340,12 +341,11 @@ bool ld_access_identify(struct ld_call *c, struct ld_problem *p)
 bool ld_access_holds(struct ld_server *s, const char *authorization, const char *tenant, unsigned role)
 {
     const char *token = ld_auth_token(authorization);
-    struct ld_caller caller = {0};
+    struct ld_caller caller;
     if (ld_auth_allows(s->auth, authorization) || !ld_access_wants_keys(s))
         return true;
     return ld_keys_allow(s->keys, token != NULL ? token : "", s->world.now_ms(), &caller) &&
-           (caller.roles == LD_ALL_ROLES || (caller.roles & role) != 0) &&
-           (caller.tenant[0] == '\0' || strcmp(tenant, caller.tenant) == 0);
+           (caller.roles == LD_ALL_ROLES || (caller.roles & role) != 0) && ld_caller_spans(&caller, tenant);
 }
 
 /* Names the roles that would do, so that whoever made the key knows what to add. */
@@ -360,7 +360,7 @@ static void refuse_role(const struct ld_route *route, struct ld_problem *p)
 
 bool ld_access_spans(const struct ld_call *c, const char *tenant)
 {
-    return c->caller.tenant[0] == '\0' || strcmp(tenant, c->caller.tenant) == 0;
+    return ld_caller_spans(&c->caller, tenant);
 }
 
 /* A route whose row forgot its role has none that a key could have, but an admin has all: it is theirs alone. */

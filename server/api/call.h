@@ -84,6 +84,8 @@ void ld_flag_tag(struct ld_call *c);
 int ld_door_status(int status);
 /* rank_door.c. The same of /personalizer/, which answers nothing by itself. */
 void ld_rank_door(struct ld_call *c);
+/* Of an operation of that service that is not here: *p, in its form. */
+void ld_rank_tell_missing(struct ld_call *c, struct ld_problem *p);
 bool ld_rank_is_path(const struct ld_request *r);
 /* A list of origins as an option has it: 0, or -1 with why. */
 int ld_origins_check(const char *list, struct ld_message *why);

@@ -119,7 +119,7 @@ static size_t limit_of(const struct ld_call *c)
     return body == LD_BODY_OBSERVE && c->media == LD_MEDIA_NDJSON ? limits->observe_body : limits->body;
 }
 
-/* Which tenant the call is about: the name in the path goes before the header, by which an admin may name one, the
+/* Which tenant the call is about: the name in the path goes before the header, by which who has several names one, the
  * header before the key's own tenant, that before --default-tenant. */
 static void find_name(struct ld_call *c)
 {
@@ -175,8 +175,10 @@ static bool check_head(struct ld_call *c, struct ld_problem *p)
         ld_problem_set(p, 400, "of the names in a path only a user's id may have a slash or a percent sign, escaped");
         return false;
     }
-    if (c->route == NULL)
+    if (c->route == NULL) {
+        ld_rank_tell_missing(c, p);
         return false;
+    }
     find_name(c);
     return ld_access_allow(c, p) && check_alone(c, p) && ld_stray_query_allow(c, p) && ld_stray_header_allow(c, p) &&
            check_name(c, p) && check_media(c, p);

@@ -16,6 +16,61 @@ static bool ends_with(const char *text, const char *end)
     return n >= n_end && strcmp(text + n - n_end, end) == 0;
 }
 
+/* --- what there is not ------------------------------------------------------------------------------------------- */
+
+/* Behind the version; a star is one segment. The word for it, where that is not that nobody has made it. */
+static const struct {
+    const char *method, *path, *code;
+} missing[] = {{"POST", "multislot/rank", NULL},
+               {"POST", "multislot/events/*/reward", NULL},
+               {"POST", "multislot/events/*/activate", NULL},
+               {"POST", "configurations/applyFromEvaluation", NULL},
+               {"GET", "configurations/policy", NULL},
+               {"PUT", "configurations/policy", NULL},
+               {"DELETE", "configurations/policy", NULL},
+               {"POST", "evaluations", NULL},
+               {"GET", "evaluations", NULL},
+               {"GET", "evaluations/*", NULL},
+               {"DELETE", "evaluations/*", NULL},
+               {"GET", "model", NULL},
+               {"PUT", "model", NULL},
+               {"POST", "logs/interactions", "InvalidApiAccess"},
+               {"POST", "logs/observations", "InvalidApiAccess"}};
+
+static bool is_like(const char *pattern, const char *path)
+{
+    for (; *pattern != '\0'; pattern++) {
+        const size_t n = *pattern == '*' ? strcspn(path, "/") : (size_t)(*path == *pattern);
+        if (n == 0)
+            return false;
+        path += n;
+    }
+    return *path == '\0';
+}
+
+/* An operation of that service which is not here; -1: none such. */
+static int find_missing(const struct ld_request *r)
+{
+    const char *path = ld_request_path(r) + strlen(ROOT);
+    path += strcspn(path, "/");
+    for (size_t i = 0; *path == '/' && i < sizeof missing / sizeof *missing; i++)
+        if (strcmp(missing[i].method, ld_request_method(r)) == 0 && is_like(missing[i].path, path + 1))
+            return (int)i;
+    return -1;
+}
+
+void ld_rank_tell_missing(struct ld_call *c, struct ld_problem *p)
+{
+    const int i = ld_rank_is_path(c->request) ? find_missing(c->request) : -1;
+    if (i < 0)
+        return;
+    c->flag_code = missing[i].code;
+    if (c->flag_code != NULL)
+        ld_problem_set(p, 400, "%s is for clients that decide by themselves: call Rank", missing[i].path);
+    else
+        ld_problem_set(p, 501, "%s %s is not offered here", missing[i].method, missing[i].path);
+}
+
 /* In the words of that service, where it has one for what happened. */
 static const char *code_of(const char *path, int status)
 {
@@ -25,6 +80,8 @@ static const char *code_of(const char *path, int status)
                {"/reward", "InvalidRewardRequest"},
                {"/activate", "InvalidEventIdToActivate"},
                {"/service", "InvalidServiceConfiguration"}};
+    if (status == 501)
+        return "NotImplemented";
     if (status == 401 || status == 403)
         return "InvalidApiAccess";
     if (status == 404)
@@ -40,8 +97,9 @@ static const char *code_of(const char *path, int status)
 static char *tell(const struct ld_request *r, const struct ld_problem *p, const char *instance, int *status, size_t *n)
 {
     struct ld_call *c = ld_request_context(r);
-    *status = ld_door_status(p->status);
-    const char *code = code_of(ld_request_path(r), *status);
+    *status = p->status == 501 ? 501 : ld_door_status(p->status);
+    const bool is_told = c->flag_code != NULL && (*status == 400 || *status == 404);
+    const char *code = is_told ? c->flag_code : code_of(ld_request_path(r), *status);
     c->headers[0] = (struct ld_header){"x-ms-error-code", code};
     c->n_headers = 1;
     ld_request_add_headers(c->request, c->headers, c->n_headers);
@@ -55,6 +113,6 @@ bool ld_rank_is_path(const struct ld_request *r)
 
 void ld_rank_door(struct ld_call *c)
 {
-    if (c->route != NULL && ld_rank_is_path(c->request))
+    if (ld_rank_is_path(c->request) && (c->route != NULL || find_missing(c->request) >= 0))
         ld_request_tell_by(c->request, tell);
 }

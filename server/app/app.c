@@ -300,6 +300,7 @@ static void make_world(struct ld_app *app)
     w->is_finishing_builds = app->options.is_finishing_builds || app->shared != NULL;
     w->shared = app->shared;
     w->node = app->options.node;
+    w->log_wait_ms = (int64_t)app->options.log_wait_ms;
     app->server.health.max_lag_us = (int64_t)app->options.max_lag_ms * 1000;
     app->server.after.wait_us = (int64_t)app->options.log_wait_ms * 1000;
     w->progress = &app->progress;
@@ -333,6 +334,7 @@ static int start_http(struct ld_app *app, struct ld_message *why)
     const struct ld_http_options o = {.tls = app->tls,
                                       .host = e.host,
                                       .port = e.port,
+                                      .listen_fd = app->options.listen_fd,
                                       .threads = (unsigned)app->options.threads,
                                       .limits = ld_app_http_limits(app),
                                       .max_head = (size_t)app->options.max_header,

@@ -107,6 +107,8 @@ int main(int argc, char **argv)
         puts("laplaced " LD_VERSION);
         return EXIT_SUCCESS;
     }
+    if (options.action == LD_DO_SERVE && ld_options_take_socket(&options, getenv, &why) != 0)
+        return fail(EXIT_USAGE, &why);
     if (ld_options_check(&options, &why) != 0)
         return fail(EXIT_USAGE, &why);
     ld_log_set_level((enum ld_log_level)options.log_level);

@@ -47,6 +47,7 @@ struct ld_options {
     uint64_t max_candidates, max_arms, max_dim;
     double max_magnitude;
     uint64_t max_queue_bytes, max_opening, max_work, max_transfers, max_body_memory;
+    int listen_fd; /* the socket that a service manager has made, whose address `listen` then is; 0: there is none */
     bool is_verifying, is_opening_all, is_finishing_builds;
     enum ld_option_source source[LD_MAX_OPTIONS]; /* by row of the table */
 };

@@ -320,6 +320,15 @@ int ld_options_parse(struct ld_options *o, int argc, char *const *argv, char *(*
     return 0;
 }
 
+int ld_options_take_socket(struct ld_options *o, char *(*env_of)(const char *name), struct ld_message *why)
+{
+    struct ld_endpoint e;
+    const int n = ld_endpoint_inherited(&e, &o->listen_fd, env_of, why);
+    if (n == 1)
+        ld_endpoint_format(&e, o->listen);
+    return n < 0 ? -1 : 0;
+}
+
 /* The sentence of the rule, for whoever finds that it is broken. */
 void ld_options_refuse_keyless(const struct ld_options *o, struct ld_message *why)
 {

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/app.h"
 #include "base/clock.h"
@@ -75,7 +76,11 @@ static int read_all(const struct ld_app *app, struct ld_options *fresh, struct l
                     struct ld_message *why)
 {
     struct ld_message reason;
-    if (ld_options_parse(fresh, app->argc, app->argv, getenv, why) != 0 || ld_options_check(fresh, why) != 0)
+    if (ld_options_parse(fresh, app->argc, app->argv, getenv, why) != 0)
+        return -1;
+    if (app->options.listen_fd > 0) /* a service manager's socket, which no line can move */
+        memcpy(fresh->listen, app->options.listen, sizeof fresh->listen);
+    if (ld_options_check(fresh, why) != 0)
         return -1;
     if (ld_auth_read(fresh->admin_key_file, keys, &reason) != 0)
         return ld_fail(why, "admin-key-file: %.900s", reason.text);

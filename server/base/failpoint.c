@@ -35,7 +35,12 @@ static const char *const NAMES[] = {"before_append",
                                     "after_take",
                                     "mid_follow",
                                     "before_shared_append",
-                                    "after_shared_commit"};
+                                    "after_shared_commit",
+                                    "before_shared_erasure",
+                                    "before_shared_rewrite",
+                                    "after_shared_erasure",
+                                    "mid_renewal",
+                                    "before_renewal"};
 
 /* What the environment asked for. Written once, before any reader. */
 static const char *armed;

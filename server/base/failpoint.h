@@ -7,6 +7,11 @@
  *   mid_follow      a batch of others is reserved, and not in the copy
  *   before_shared_append   a batch is reserved, and nothing is in the shared log
  *   after_shared_commit    it is in the shared log, and not in the copy
+ *   before_shared_erasure  a user's lines are to be rewritten in the shared log, and nothing is there yet
+ *   before_shared_rewrite  they are rewritten in the transaction, which is not committed
+ *   after_shared_erasure   the shared log has it, and not the copy
+ *   mid_renewal     a batch of a log that was rewritten is held against the copy
+ *   before_renewal  the copy is renewed in the transaction, which is not committed
  *   before_append   a batch is reserved, nothing is in the file
  *   after_append    its rows are written in the transaction, which is not committed
  *   after_commit    the batch is durable, not applied, not answered

@@ -84,6 +84,13 @@ int64_t ld_bucket_look(const struct ld_bucket *b, double tokens, int64_t now_ns)
     return next - now_ns > burst_ns ? next - now_ns - burst_ns : 0;
 }
 
+double ld_rate_fill(const struct ld_rate *limit, int64_t state, int64_t now_ns)
+{
+    const double missing = state > now_ns ? (double)(state - now_ns) / NS_PER_S * limit->rate : 0;
+
+    return fmax(limit->burst - missing, 0);
+}
+
 int64_t ld_bucket_state(const struct ld_bucket *b)
 {
     return atomic_load_explicit(&b->full_at_ns, memory_order_relaxed);

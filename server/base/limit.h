@@ -34,6 +34,9 @@ int64_t ld_bucket_take(struct ld_bucket *b, double tokens, int64_t now_ns);
 /* The same answer without taking. */
 int64_t ld_bucket_look(const struct ld_bucket *b, double tokens, int64_t now_ns);
 
+/* Tokens that are there at the moment now_ns, of a bucket of this limit and state (below). */
+double ld_rate_fill(const struct ld_rate *limit, int64_t state, int64_t now_ns);
+
 /* What has been taken, to be put into another bucket of the same tenant. */
 int64_t ld_bucket_state(const struct ld_bucket *b);
 void ld_bucket_restore(struct ld_bucket *b, int64_t state);

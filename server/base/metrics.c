@@ -14,6 +14,7 @@ const uint64_t ld_hist_bound[LD_HIST_BUCKETS] = {
 
 /* --- the table ------------------------------------------------------------------------------------------ */
 
+#define RANK_REWARDS_HELP "Rewards under /personalizer that were answered with 204, by what came of them."
 #define FIELD(f) offsetof(struct ld_metrics, f)
 #define IN_MS 1e3
 #define IN_US 1e6
@@ -63,6 +64,11 @@ const struct ld_metric ld_metric_table[] = {
     {"dictionary_resets_total", NULL, LD_COUNTER, 1, FIELD(resets), "Models made anew from their history."},
     {"dictionary_admissions_total", NULL, LD_COUNTER, 1, FIELD(admissions), "Points that entered a dictionary by themselves."},
     {"route_fallbacks_total", NULL, LD_COUNTER, 1, FIELD(route_fallbacks), "Refusals of GET /route in whose place the fallback's arm was told."},
+    {"personalizer_rewards_total", "result=\"learned\"", LD_COUNTER, 1, FIELD(rank_rewards[0]), RANK_REWARDS_HELP},
+    {"personalizer_rewards_total", "result=\"duplicate\"", LD_COUNTER, 1, FIELD(rank_rewards[1]), RANK_REWARDS_HELP},
+    {"personalizer_rewards_total", "result=\"ignored\"", LD_COUNTER, 1, FIELD(rank_rewards[2]), RANK_REWARDS_HELP},
+    {"personalizer_rewards_total", "result=\"late\"", LD_COUNTER, 1, FIELD(rank_rewards[3]), RANK_REWARDS_HELP},
+    {"personalizer_rewards_total", "result=\"unknown\"", LD_COUNTER, 1, FIELD(rank_rewards[4]), RANK_REWARDS_HELP},
     {"promotions_total", NULL, LD_COUNTER, 1, FIELD(promotions), "Challengers put in force, and rollbacks."},
     {"guardrail_promotions_total", NULL, LD_COUNTER, 1, FIELD(guardrail_promotions), "Those that a guardrail asked for."},
     {"compactions_total", NULL, LD_COUNTER, 1, FIELD(compactions), "Logs that were made to start with a summary."},
@@ -103,6 +109,7 @@ const struct ld_metric ld_shared_metric_table[] = {
     {"log_polls_total", NULL, LD_COUNTER, 1, FIELD(shared.polls), "Times that the shared log was asked where tenants end."},
     {"log_poll_failures_total", NULL, LD_COUNTER, 1, FIELD(shared.poll_failures), "Those that had no answer."},
     {"lag_seconds", NULL, LD_GAUGE, IN_US, FIELD(shared.lag_us), "How long a line has been in the shared log that is not folded here, at most."},
+    {"generation_lag", NULL, LD_GAUGE, 1, FIELD(shared.generation_lag), "Tenants of which lines were rewritten in the shared log (a user was erased) that are not renewed here."},
     {"followed_total", NULL, LD_COUNTER, 1, FIELD(shared.followed_rows), "Lines of other servers that were folded here."},
     {"decided_anew_total", NULL, LD_COUNTER, 1, FIELD(shared.decided_anew), "Decisions that were out of date when their turn came, and were made again."},
     {"chain_breaks_total", NULL, LD_COUNTER, 1, FIELD(shared.chain_breaks), "Times that the shared log was found to have other lines than the copy here."},

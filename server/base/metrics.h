@@ -60,8 +60,15 @@ struct ld_shared_metrics {
     _Atomic uint64_t decided_anew;                /* decisions that were out of date when their turn came */
     _Atomic uint64_t chain_breaks;                /* takes that found another log than the copy's */
     _Atomic uint64_t polls, poll_failures;
-    _Atomic uint64_t is_up, n_standbys, n_nodes, lag_us; /* read for a scrape */
+    _Atomic uint64_t is_up, n_standbys, n_nodes, lag_us, generation_lag; /* read for a scrape */
 };
+
+/* What comes of a reward under /personalizer. */
+#define LD_N_RANK_REWARDS 5
+#define LD_RANK_REWARDS                                                                                                \
+    {                                                                                                                  \
+        "learned", "duplicate", "ignored", "late", "unknown"                                                           \
+    }
 
 /* One for the process, part of the app. Rows of routes are those of ld_routes. */
 struct ld_metrics {
@@ -88,11 +95,12 @@ struct ld_metrics {
     _Atomic uint64_t connections, connections_refused, connections_gave_way;
     _Atomic uint64_t connections_timed_out[LD_N_TIMED_PHASES];
     _Atomic uint64_t limited[LD_N_LIMITED];
-    _Atomic uint64_t route_fallbacks;          /* refusals that a proxy was told an arm in place of */
-    _Atomic uint64_t reloads, reload_failures; /* of the configuration */
-    _Atomic uint64_t configured_ms;            /* when it was last read without a fault */
-    _Atomic uint64_t in_flight;                /* requests accepted, not yet answered */
-    _Atomic uint64_t tls_expires_s;            /* of the certificate in force, since 1970; 0: no TLS */
+    _Atomic uint64_t rank_rewards[LD_N_RANK_REWARDS]; /* under /personalizer, by what came of them */
+    _Atomic uint64_t route_fallbacks;                 /* refusals that a proxy was told an arm in place of */
+    _Atomic uint64_t reloads, reload_failures;        /* of the configuration */
+    _Atomic uint64_t configured_ms;                   /* when it was last read without a fault */
+    _Atomic uint64_t in_flight;                       /* requests accepted, not yet answered */
+    _Atomic uint64_t tls_expires_s;                   /* of the certificate in force, since 1970; 0: no TLS */
     struct ld_shared_metrics shared;
 };
 

@@ -2,6 +2,6 @@
 #ifndef LD_VERSION_H
 #define LD_VERSION_H
 
-#define LD_VERSION "0.1.0"
+#define LD_VERSION "1.0.0"
 
 #endif

@@ -99,12 +99,39 @@ void ld_experiment_show_pair(const struct ld_comparison *c, double log_inverse, 
     out->stop.high *= width;
 }
 
-static void show_comparison(const struct ld_experiment *e, const struct ld_comparison *c, double base,
+/* NaN without decisions. */
+static double mean_of(const struct ld_experiment *e, const struct kb_shown *s)
+{
+    return s->n > 0 ? e->begun.low + width(e) * (s->reward / (double)s->n) : (double)NAN;
+}
+
+/* An effect over what it is compared with. Half of the level goes to the effects of all sentences, half to the means
+ * that they are told over (the baseline's, the holdout's): all of them hold at once, so each ratio is among those of
+ * the ends. That takes a mean above 0 for certain, and one that does not drift (kb_shown_interval). */
+static void show_lift(const struct ld_experiment *e, const struct ld_comparison *c, const struct kb_shown *base,
+                      struct ld_experiment_difference *out)
+{
+    const double n_means = 1 + (e->holdout > 0);
+    double low, high, least, most;
+
+    kb_pair_interval(&c->pair, c->reach, log_inverse(e) + log(2), &low, &high);
+    kb_shown_interval(base, e->begun.level / (2 * n_means), &least, &most);
+    least = e->begun.low + width(e) * least;
+    most = e->begun.low + width(e) * most;
+    out->lift_lower = out->lift_upper = (double)NAN;
+    if (isnan(out->lift) || !(least > 0))
+        return;
+    out->lift_lower = width(e) * low / (low < 0 ? least : most);
+    out->lift_upper = width(e) * high / (high < 0 ? most : least);
+}
+
+static void show_comparison(const struct ld_experiment *e, const struct ld_comparison *c, const struct kb_shown *base,
                             const struct ld_experiment_view *all, struct ld_experiment_difference *out)
 {
     double low, high;
 
-    ld_experiment_show_pair(c, log_inverse(e), width(e), base, out, &low, &high);
+    ld_experiment_show_pair(c, log_inverse(e), width(e), mean_of(e, base), out, &low, &high);
+    show_lift(e, c, base, out);
     const enum kb_verdict now = kb_verdict(low, high, e->begun.difference / width(e), false);
     out->needed = needed(e, &c->pair);
     out->verdict = all->is_void ? KB_VOID : c->stop.verdict != KB_GO_ON ? c->stop.verdict : now;
@@ -132,22 +159,23 @@ static bool is_slow(const struct ld_experiment *e)
     return e->now.rule == KB_RULE_SPLIT ? is_uneven : e->now.rule != KB_RULE_UNIFORM && e->now.epsilon < SLOW_EPSILON;
 }
 
-/* Over its decisions whose odds are told; NaN without any. */
-static double mean_of_holdout(const struct ld_experiment *e)
+/* Its decisions whose odds are told, of all arms. */
+static struct kb_shown sum_of_holdout(const struct ld_experiment *e)
 {
-    double n = 0, reward = 0;
+    struct kb_shown sum = {0};
 
     for (size_t a = 0; a < e->n_arms; a++) {
-        n += (double)e->sums[a].shown[LD_SIDE_HOLDOUT].n;
-        reward += e->sums[a].shown[LD_SIDE_HOLDOUT].reward;
+        sum.n += e->sums[a].shown[LD_SIDE_HOLDOUT].n;
+        sum.reward += e->sums[a].shown[LD_SIDE_HOLDOUT].reward;
     }
-    return n > 0 ? e->begun.low + width(e) * (reward / n) : (double)NAN;
+    return sum;
 }
 
 void ld_experiment_look(const void *book, struct ld_experiment_view *out)
 {
     const struct ld_experiment *e = book;
     const struct ld_waiting *oldest = ld_waiting_head(&e->waiting);
+    const struct kb_shown held = sum_of_holdout(e);
 
     memset(out, 0, offsetof(struct ld_experiment_view, metric)); /* the metrics are many, and seldom there */
     out->state = e->state;
@@ -172,9 +200,8 @@ void ld_experiment_look(const void *book, struct ld_experiment_view *out)
     show_traffic(e, out);
     show_arms(e, out);
     for (size_t a = 0; a < e->n_arms; a++)
-        show_comparison(e, &e->sums[a].against, out->arm[e->baseline].side[LD_SIDE_POLICY].mean, out,
-                        &out->difference[a]);
-    show_comparison(e, &e->policy, mean_of_holdout(e), out, &out->policy);
+        show_comparison(e, &e->sums[a].against, &e->sums[e->baseline].shown[LD_SIDE_POLICY], out, &out->difference[a]);
+    show_comparison(e, &e->policy, &held, out, &out->policy);
     ld_metrics_show(e, out);
 }
 

@@ -4,6 +4,7 @@
 
 const KEY = 'laplaced.key';
 const managed = new Map(); /* by key and tenant; holds no key that is not in use */
+let sharesLog = false; /* servers that share a log say by a header how far they have read it */
 
 export const key = {
   get: () => sessionStorage.getItem(KEY),
@@ -63,9 +64,13 @@ export async function request(method, path, options = {}) {
     if (fault.name === 'AbortError') throw fault;
     throw new Problem(0, { title: 'No answer', detail: 'The server does not answer.' });
   }
+  if (answer.headers.has('Laplaced-Seq')) sharesLog = true;
   if (!answer.ok) throw await refusal(answer);
   return answer;
 }
+
+/** Whether the server shares its log with others, as far as its answers have told: some changes cannot be made there yet (501). */
+export const isShared = () => sharesLog;
 
 /** The answer's JSON; null where there is none. */
 export async function call(method, path, options) {

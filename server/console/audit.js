@@ -1,12 +1,13 @@
 /* Who changed what, and when; keys; limits. */
 import { h, id, button, field, say } from './dom.js';
-import { get, call, lines as linesOf, of, mayManage, unless, Problem } from './api.js';
+import { get, call, lines as linesOf, of, mayManage, unless, isShared } from './api.js';
 import { table } from './table.js';
+import { bar } from './plot.js';
 import { count, num, time } from './format.js';
-import { change } from './change.js';
+import { change, notHere } from './change.js';
 import { told } from './told.js';
 
-const TYPES = 'configured,graph,arms,redacted';
+const TYPES = 'configured,graph,arms,forgotten,redacted';
 const PAGE = 25;
 
 /* --- lines of the log ---------------------------------------------------------------------------------------------- */
@@ -40,6 +41,7 @@ function whatChanged(line, older) {
     const parts = [[line.put.map((a) => a.id), 'put '], [line.remove, 'removed '], [line.stop ?? [], 'stopped '], [line.start ?? [], 'started ']].filter(([list]) => list.length);
     return [line.replace ? 'the catalogue, anew: ' : 'the catalogue: ', parts.map(([list, word], i) => [i ? '; ' : '', word, names(list)])];
   }
+  if (line.type === 'forgotten') return ['the model forgot all that it had learned, and learning began anew'];
   return ['a user was erased: a line stood here'];
 }
 
@@ -51,10 +53,10 @@ function trailTable(page, all) {
   const rows = all.map((line, i) => ({ line, older: all.slice(i + 1).find((one) => one.type === 'configured') }));
   return table({ id: 'trail', name: 'audit', caption: 'Changes of configuration, graph and catalogue, promotions and erasures; the newest first', rows, columns: [
     { name: 'event', kind: 'count', value: (r) => r.line.seq },
+    { name: 'what', value: (r) => JSON.stringify(r.line), cell: (r) => whatChanged(r.line, r.older) },
     { name: 'at (UTC)', kind: 'time', value: (r) => r.line.at },
     { name: 'by key', value: (r) => r.line.by ?? null, cell: (r) => (r.line.by ? h('code', {}, id(r.line.by)) : '–') },
-    { name: 'kind', value: (r) => r.line.type },
-    { name: 'what', value: (r) => JSON.stringify(r.line), cell: (r) => whatChanged(r.line, r.older) }] });
+    { name: 'kind', value: (r) => r.line.type }] });
 }
 
 function audited(page) {
@@ -93,7 +95,7 @@ function keysOf(page, list, again) {
     said.replaceChildren(h('div', { class: 'card' }, h('p', {}, 'The key, shown this once: '), h('p', {}, h('code', { id: 'new-key' }, shown.key)), button('I have it', again)));
   };
   const revoke = (k) => change({ tenant: page.tenant, title: 'Revoke the key', done: 'The key is revoked.', words: ['The key ', h('code', {}, k.id), ' is good for nothing any more, at once.'], doIt: () => call('DELETE', of(page.tenant, 'keys', k.id)) }).then((made) => made && again());
-  return h('section', {}, h('h2', {}, 'Keys'), said,
+  return h('section', {}, h('h2', {}, 'Keys'), said, notHere('To make or revoke keys'),
     table({ id: 'keys', name: 'keys', caption: 'Keys of this tenant', rows: list, none: 'There are none.', columns: [
       { name: 'key', value: (k) => k.id, cell: (k) => h('code', {}, k.id) },
       { name: 'label', kind: 'id', value: (k) => k.label },
@@ -101,8 +103,8 @@ function keysOf(page, list, again) {
       { name: 'made', kind: 'time', value: (k) => k.created_at },
       { name: 'last used', kind: 'time', value: (k) => k.last_used_at },
       { name: 'ends', kind: 'time', value: (k) => k.expires_at },
-      { name: 'revoke', value: () => null, cell: (k) => button('Revoke', () => revoke(k), { class: 'small', 'aria-label': `Revoke the key ${k.id}` }) }] }),
-    h('details', {}, h('summary', {}, 'Make a key'),
+      ...(isShared() ? [] : [{ name: 'revoke', value: () => null, cell: (k) => button('Revoke', () => revoke(k), { class: 'small', 'aria-label': `Revoke the key ${k.id}` }) }])] }),
+    isShared() ? null : h('details', {}, h('summary', {}, 'Make a key'),
       h('form', { class: 'controls', onsubmit: make, id: 'make-key' },
         h('fieldset', {}, h('legend', {}, 'Roles'), ['decide', 'read', 'manage'].map((r) => h('label', { class: 'check' }, h('input', { type: 'checkbox', name: r, checked: r === 'read' }), r))),
         field('Label', { name: 'label' }), field('Good for', { name: 'life', chosen: '28800' }, LIVES), h('button', { type: 'submit' }, 'Make a key'))));
@@ -112,15 +114,14 @@ function keysOf(page, list, again) {
 
 const limitsOf = (limits) => h('section', {}, h('h2', {}, 'Limits'),
   h('p', { id: 'limits' }, limits.rate === 0 ? 'No limit on the work of this tenant' : [`${num(limits.rate)} tokens come in a second, ${num(limits.burst)} can be saved up`],
-    limits.own ? ', set for this tenant.' : ', by the options of the server.'));
+    limits.own ? ', set for this tenant.' : ', by the options of the server.',
+    limits.available === null ? '' : [' There are now ', h('span', { class: 'with-bar', id: 'available' }, bar(limits.burst > 0 ? limits.available / limits.burst : 0), num(limits.available)), '.']));
 
 /* --- the screen ---------------------------------------------------------------------------------------------------------- */
 
 export function audit(page) {
   const { signal } = page;
-  const held = page.renewed((live, again) => live(async () => ({
-    keys: (await mayManage(page.tenant, { signal })) ? (await unless([403], { keys: null }, get(of(page.tenant, 'keys'), { signal }))).keys : null,
-    limits: await get(of(page.tenant, 'limits'), { signal }) }),
-  ({ keys, limits }) => h('div', {}, keysOf(page, keys, again), limitsOf(limits)), 0));
-  return h('div', {}, h('h1', {}, 'Audit of ', id(page.tenant)), audited(page), held);
+  const held = page.renewed((live, again) => live(async () => ({ keys: (await mayManage(page.tenant, { signal })) ? (await unless([403], { keys: null }, get(of(page.tenant, 'keys'), { signal }))).keys : null }),
+    ({ keys }) => keysOf(page, keys, again), 0));
+  return h('div', {}, h('h1', {}, 'Audit of ', id(page.tenant)), audited(page), held, page.live(() => get(of(page.tenant, 'limits'), { signal }), limitsOf, 10));
 }

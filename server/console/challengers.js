@@ -1,14 +1,14 @@
 /* The race of other configurations beside the one in force: may I promote? */
 import { h, id, button } from './dom.js';
-import { get, call, of, mayManage } from './api.js';
-import { table, interval } from './table.js';
-import { whisker, axis, span, lines, colour, legend } from './plot.js';
+import { get, call, of, mayManage, isShared } from './api.js';
+import { table, interval, figure } from './table.js';
+import { whisker, axis, span, lines, colour, legend, sameEnds } from './plot.js';
 import { num, count, range, known, bytes } from './format.js';
-import { change } from './change.js';
+import { change, notHere } from './change.js';
 
 async function load(page) {
-  const [race, tenant] = await Promise.all([get(of(page.tenant, 'challengers'), { signal: page.signal }), get(of(page.tenant), { signal: page.signal })]);
-  return { race, tenant, isOwner: await mayManage(page.tenant, { signal: page.signal }) };
+  const [race, tenant] = await Promise.all([get(`${of(page.tenant, 'challengers')}?history=1`, { signal: page.signal }), get(of(page.tenant), { signal: page.signal })]);
+  return { race, tenant, isOwner: (await mayManage(page.tenant, { signal: page.signal })) && !isShared() };
 }
 
 const GUARDED = { go_on: 'go on', better: 'better', worse: 'worse' };
@@ -26,28 +26,41 @@ function judged(c, level) {
   return ['', 'no difference is proved yet'];
 }
 
-const history = new Map(); /* what this page has seen, by tenant and version: the server tells of now alone */
-
-function remember(tenant, race) {
-  const name = `${tenant}\n${race.version}`, seen = history.get(name) ?? [];
-  if (seen.at(-1)?.seq !== race.seq) seen.push({ seq: race.seq, scores: race.challengers.map((c) => ({ name: c.name, decisions: c.decisions, ...c.difference })) });
-  history.set(name, seen.slice(-500));
-  return seen;
+/** How the scores of each went, by the number of decisions that were scored; in that place all challengers can be compared. */
+function course(list) {
+  const most = Math.max(...list.map((c) => c.history.length));
+  if (!(most > 1)) return null;
+  const points = list.map((c) => c.history.map((p) => ({ ...p, x: p.decisions, y: p.difference.estimate, low: p.difference.lower, high: p.difference.upper })));
+  const all = points.flat(), xs = [...new Set(all.map((p) => p.x))].sort((a, b) => a - b);
+  const read = (i) => [`${count(xs[i])} decisions`, list.map((c, k) => [points[k].find((p) => p.x === xs[i]), c.name]).filter(([p]) => p).map(([p, name]) => [', ', id(name), ` ${num(p.y)} ${range(p.low, p.high)}`])];
+  const rows = list.flatMap((c) => c.history.map((p) => ({ name: c.name, ...p })));
+  return figure('Difference to the policy in force, as decisions were scored', h('div', {},
+    legend(list.map((c, i) => ({ name: c.name, colour: colour(i), isId: true }))),
+    lines('Difference over scored decisions', { series: points.map((of_, i) => ({ colour: colour(i), points: of_ })), x0: xs[0], x1: xs.at(-1), zero: true, isTime: false, ...limited(all) }, { xs, read }, 200)),
+  table({ id: 'race-course', name: 'differences', caption: 'How the scores went; the intervals are of one look each', rows, columns: [
+    { name: 'challenger', kind: 'id', value: (p) => p.name },
+    { name: 'decisions', kind: 'count', value: (p) => p.decisions },
+    { name: 'at (UTC)', kind: 'time', value: (p) => p.at },
+    { name: 'difference', kind: 'num', value: (p) => p.difference.estimate },
+    interval('interval', (p) => p.difference.lower, (p) => p.difference.upper),
+    { name: 'its value', kind: 'num', value: (p) => p.snips.estimate },
+    interval('interval ', (p) => p.snips.lower, (p) => p.snips.upper),
+    { name: 'in force', kind: 'num', value: (p) => p.in_force.estimate },
+    interval('interval  ', (p) => p.in_force.lower, (p) => p.in_force.upper),
+    { name: 'weights', kind: 'num', value: (p) => p.weights.estimate },
+    interval('interval   ', (p) => p.weights.lower, (p) => p.weights.upper),
+    { name: 'worth', kind: 'num', value: (p) => p.ess }] }));
 }
 
-function course(seen, names) {
-  const xs = seen.map((s) => s.seq);
-  if (xs.length < 3) return null;
-  const series = names.map((name, i) => ({ colour: colour(i), points: seen.map((s) => { const c = s.scores.find((one) => one.name === name); return { x: s.seq, y: c?.estimate, low: c?.lower, high: c?.upper }; }) }));
-  return h('figure', {}, h('figcaption', {}, 'Difference to the policy in force, since this page was opened (by event of the log)'),
-    legend(names.map((name, i) => ({ name, colour: colour(i), isId: true }))),
-    lines('Difference over events', { series, x0: xs[0], x1: xs.at(-1), zero: true, isTime: false }, null, 160));
+/** The ends of the picture: what the later half of the points needs, since the first intervals are of a few decisions and dwarf all others. */
+function limited(all) {
+  const later = all.filter((p) => p.x >= Math.max(...all.map((q) => q.x)) / 8);
+  return sameEnds(later, true);
 }
 
 function draw(page, { race, tenant, isOwner }, again) {
   const { promotion, challengers: own } = tenant.configuration;
   const list = race.challengers;
-  const seen = remember(page.tenant, race);
   const back = isOwner && 'previous' in own && promotion.reason !== 'none' && promotion.reason !== 'rollback';
   const promote = (c) => change({ tenant: page.tenant, title: `Promote ${c.name}`, done: `${c.name} is in force.`,
     words: ['The configuration of ', id(c.name), ` comes into force in the place of version ${race.version}, which becomes the challenger `, id('previous'), '. It can be taken back.'],
@@ -59,6 +72,7 @@ function draw(page, { race, tenant, isOwner }, again) {
   const weights = span(list.flatMap((c) => [c.weights.lower, c.weights.upper]), 1);
   return h('div', {},
     h('p', { class: 'lead' }, `Version ${race.version} is in force`, promotion.challenger ? [', promoted from ', id(promotion.challenger), ` (${promotion.reason})`] : '', '.', back ? [' ', button('Roll back', rollBack, { class: 'danger', id: 'rollback' })] : ''),
+    notHere('A race of challengers, a promotion and a rollback'),
     list.length === 0 ? h('p', { class: 'none' }, 'No challengers. Declare some in the configuration (docs/CHALLENGERS.md); they learn beside the traffic and are scored on it.')
       : h('ul', { class: 'sentences', id: 'race' }, list.map((c) => {
         const [kind, words] = judged(c, race.level);
@@ -70,21 +84,25 @@ function draw(page, { race, tenant, isOwner }, again) {
       interval('interval', (c) => c.difference.lower, (c) => c.difference.upper),
       { name: '', kind: 'plot', head: axis(differences), value: () => null, cell: (c) => whisker(differences, c.difference.estimate, c.difference.lower, c.difference.upper, 'c0', 0) },
       { name: 'weights (about 1?)', kind: 'num', value: (c) => c.weights.estimate },
-      interval('interval   ', (c) => c.weights.lower, (c) => c.weights.upper),
+      interval('interval ', (c) => c.weights.lower, (c) => c.weights.upper),
       { name: ' ', kind: 'plot', head: axis(weights), value: () => null, cell: (c) => whisker(weights, c.weights.estimate, c.weights.lower, c.weights.upper, 'c1', 1) },
       { name: 'worth', kind: 'num', value: (c) => c.ess },
+      { name: 'guardrail', kind: 'word', value: (c) => c.guardrail?.verdict ?? null, cell: (c) => (c.guardrail ? GUARDED[c.guardrail.verdict] : '–') }] }),
+    list.length === 0 ? null : course(list),
+    list.length === 0 ? null : table({ id: 'values', name: 'values', caption: 'What these numbers rest on, and how far each has read the log', rows: list, columns: [
+      { name: 'challenger', kind: 'id', value: (c) => c.name },
       { name: 'its value', kind: 'num', value: (c) => c.snips.estimate },
-      interval('interval ', (c) => c.snips.lower, (c) => c.snips.upper),
+      interval('interval', (c) => c.snips.lower, (c) => c.snips.upper),
       { name: 'in force', kind: 'num', value: (c) => c.in_force.estimate },
-      interval('interval  ', (c) => c.in_force.lower, (c) => c.in_force.upper),
+      interval('interval ', (c) => c.in_force.lower, (c) => c.in_force.upper),
+      { name: 'guarded difference', kind: 'num', value: (c) => c.guardrail?.difference.estimate ?? null },
+      interval('holds always', (c) => c.guardrail?.difference.lower ?? null, (c) => c.guardrail?.difference.upper ?? null),
       { name: 'decisions', kind: 'count', value: (c) => c.decisions },
       { name: 'behind by', kind: 'count', value: (c) => c.lag },
       { name: 'open', kind: 'count', value: (c) => c.open },
-      { name: 'memory', value: (c) => c.bytes, cell: (c) => bytes(c.bytes) },
-      { name: 'guardrail', value: (c) => c.guardrail?.verdict ?? null, cell: (c) => (c.guardrail ? GUARDED[c.guardrail.verdict] : '–') },
-      { name: 'its difference', kind: 'num', value: (c) => c.guardrail?.difference.estimate ?? null },
-      interval('holds always', (c) => c.guardrail?.difference.lower ?? null, (c) => c.guardrail?.difference.upper ?? null)] }),
-    course(seen, list.map((c) => c.name)));
+      { name: 'no reward', kind: 'count', value: (c) => c.unrewarded },
+      { name: 'learned', kind: 'count', value: (c) => c.learned },
+      { name: 'memory', value: (c) => c.bytes, cell: (c) => bytes(c.bytes) }] }));
 }
 
 export function challengers(page) {

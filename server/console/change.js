@@ -1,8 +1,11 @@
 /* Changes are asked for twice: the second time by the tenant's name, typed. Three are not, for they take nothing away that
  * cannot be had again: an evaluation is begun, or cancelled, and a town is played into a tenant of its own. */
 import { h, id, button, say } from './dom.js';
-import { Problem } from './api.js';
+import { Problem, isShared } from './api.js';
 import { told } from './told.js';
+
+/** Why something cannot be had of this server, before anybody asks for it; null: it can. `what` begins the sentence. */
+export const notHere = (what) => (isShared() ? h('p', { class: 'fine not-here' }, `${what} cannot be done yet where several servers share a log (--log).`) : null);
 
 /**
  * Asks, then does it; what the server refuses is shown where it was asked.

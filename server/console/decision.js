@@ -1,11 +1,14 @@
 /* One decision: why this arm for this user? Of the log, by its id; or of now, by a request that records nothing. */
-import { h, id, to, field, place, spelled } from './dom.js';
+import { h, id, to, field, area, place, spelled } from './dom.js';
 import { get, call, lines as linesOf, of } from './api.js';
 import { table, interval } from './table.js';
 import { whisker, axis, span, bar } from './plot.js';
 import { num, count, time, duration, known, meanOf } from './format.js';
-import { LINES, decisionsOf } from './log.js';
+import { LINES, decisionsOf, newestContext } from './log.js';
 import { ask, taught, untold } from './taught.js';
+import { askMoved, moved } from './moved.js';
+
+const PREFILLED = 20; /* arms of the statistics, where there is no catalogue to choose from */
 
 /* --- what a model said ----------------------------------------------------------------------------------------- */
 
@@ -35,22 +38,30 @@ function why(answer) {
     ` was drawn to learn more, or by chance: it is expected to earn ${num(drawn.mean)}, give or take ${num(drawn.sd)}.`);
 }
 
-/** Who taught the model what it expects of the arm that is chosen, at first the one drawn. */
-function teachers(page, user, context, answer) {
-  const host = h('div', {});
+/** Who taught the model what it expects of the arm that is chosen, at first the one drawn; and which of the features that were named moved it. */
+function teachers(page, question, answer) {
+  const { user, context, candidates: own } = question;
+  const host = h('div', {}), features = h('div', {});
   let asking = new AbortController();
   const show = async (arm) => {
     asking.abort();
     asking = new AbortController();
-    try {
-      host.replaceChildren(taught(page.tenant, user, await ask(page.tenant, user, arm, context, AbortSignal.any([asking.signal, page.signal])), context));
-    } catch (fault) {
-      if (fault.name !== 'AbortError') host.replaceChildren(untold(page, fault));
-    }
+    const signal = AbortSignal.any([asking.signal, page.signal]);
+    const asked = own?.find((c) => c.id === arm) ?? arm;
+    const put = async (place, what, refused) => {
+      try {
+        place.replaceChildren(await what());
+      } catch (fault) {
+        if (fault.name !== 'AbortError') place.replaceChildren(refused(fault));
+      }
+    };
+    const isNamed = [context, asked.features].some((one) => one && !Array.isArray(one));
+    await Promise.all([put(host, async () => taught(page.tenant, user, await ask(page.tenant, user, asked, context, signal), context), (fault) => untold(page, fault)),
+      isNamed ? put(features, async () => moved(await askMoved(page.tenant, user, asked, context, signal)), page.refuse) : null]);
   };
   show(answer.arm);
   return h('section', { id: 'teachers' }, h('h3', {}, 'Who taught the model this?'),
-    h('div', { class: 'controls' }, field('Arm', { name: 'taught', chosen: answer.arm, onchange: (event) => show(event.target.value) }, answer.ranking.map((r) => [r.arm, spelled(r.arm)]))), host);
+    h('div', { class: 'controls' }, field('Arm', { name: 'taught', chosen: answer.arm, onchange: (event) => show(event.target.value) }, answer.ranking.map((r) => [r.arm, spelled(r.arm)]))), host, features);
 }
 
 /** Users near by who were shown the arm, with what they gave for it: what the graph carries to this user. */
@@ -140,14 +151,68 @@ async function storyOf(page, decision) {
 
 /* --- of now ---------------------------------------------------------------------------------------------------- */
 
-async function now(page, user, context) {
-  const body = { user, explain: true, dry_run: true };
-  if (context) body.context = context;
+async function now(page, question) {
+  const { user, context, candidates: own } = question;
+  const body = { user, explain: true, dry_run: true, ...(context ? { context } : {}), ...(own ? { candidates: own } : {}) };
   const answer = await call('POST', '/select', { tenant: page.tenant, body, signal: page.signal });
   return h('section', { id: 'now' }, h('h2', {}, 'Now, for ', id(user)),
     h('p', { class: 'lead' }, id(answer.arm), ' would be shown, with propensity ', h('strong', {}, num(answer.propensity)),
       answer.route && answer.route !== 'policy' ? ` (${answer.route})` : '', `. The model has learned from ${count(answer.model.events)} rewards. Nothing is recorded.`),
-    why(answer), candidates(answer.ranking, answer.arm), known(answer.ranking[0]?.mean) ? teachers(page, user, context, answer) : null, friends(page, user, answer.arm));
+    why(answer), candidates(answer.ranking, answer.arm), known(answer.ranking[0]?.mean) ? teachers(page, question, answer) : null, friends(page, user, answer.arm));
+}
+
+/* --- what is asked ------------------------------------------------------------------------------------------------ */
+
+/** A context as it is written: an object of named features, or numbers with commas between; null where there is none. */
+const contextOf = (text) => (text.trim() === '' ? null : JSON.parse(/^\s*[{[]/.test(text) ? text : `[${text}]`));
+const written = (context) => (context === null ? '' : Array.isArray(context) ? context.join(', ') : JSON.stringify(context));
+
+/** One arm a line; with features of its own, as the API has it, where the tenant's arms have some. */
+const candidatesOf = (text, hasFeatures) => text.split('\n').filter((line) => line !== '').map((line) => (hasFeatures && line.startsWith('{') ? JSON.parse(line) : line));
+
+/** What the address asks: `now`, a user, a context (JSON), candidates (JSON). */
+function questionOf([, user, context, own]) {
+  return { user, context: context ? JSON.parse(context) : null, candidates: own ? JSON.parse(own) : null };
+}
+
+/** What the tenant asks of a question: a context or not, candidates or not (null: its catalogue has them). */
+async function needsOf(page) {
+  const { signal, tenant } = page;
+  const [{ configuration }, { arms }] = await Promise.all([get(of(tenant), { signal }), get(of(tenant, 'arms'), { signal })]);
+  const shown = arms.some((a) => a.active) ? null : (await get(of(tenant, 'stats'), { signal })).arms.sort((a, b) => b.decisions - a.decisions).slice(0, PREFILLED).map((a) => a.arm);
+  return { configuration, shown };
+}
+
+/** What is left open is taken from what was before: the arms that were shown, the user's newest context. */
+async function completed(page, question, { configuration: c, shown }) {
+  if (!question.candidates && shown?.length && !(c.arm_dim > 0)) question.candidates = shown;
+  if (!question.context && c.context_dim > 0) question.context = await newestContext(page.tenant, question.user, page.signal);
+  return question;
+}
+
+/** The fields of a question: what the tenant knows by itself is not asked. */
+function asking(page, question, { configuration: c, shown }) {
+  const { tenant } = page, hasFeatures = c.arm_dim > 0;
+  const lines_ = (question?.candidates ?? shown ?? []).map((one) => (typeof one === 'string' ? one : JSON.stringify(one)));
+  const said = h('div', {});
+  const go = (event) => {
+    event.preventDefault();
+    const form = event.target.elements;
+    if (!form.user.value) return;
+    try {
+      const context = contextOf(form.context?.value ?? ''), own = candidatesOf(form.candidates?.value ?? '', hasFeatures);
+      const more = [context === null ? 'null' : JSON.stringify(context), ...(own.length ? [JSON.stringify(own)] : [])];
+      location.hash = place(['t', tenant, 'decision', 'now', form.user.value, ...(more.join() === 'null' ? [] : more)]);
+    } catch (fault) {
+      if (!(fault instanceof SyntaxError)) throw fault;
+      said.replaceChildren(h('p', { class: 'problem', role: 'alert' }, 'The context is neither a list of numbers nor an object of named features, or a candidate is no JSON.'));
+    }
+  };
+  return h('form', { onsubmit: go, id: 'ask', class: 'controls' }, field('User', { name: 'user', value: question?.user ?? '' }),
+    c.features ? area('Context: named features', { name: 'context', rows: 2, placeholder: '{"device": "phone"}', value: written(question?.context ?? null) })
+      : c.context_dim > 0 || question?.context ? field('Context', { name: 'context', placeholder: '0.1, 0.7', value: written(question?.context ?? null) }) : null,
+    shown || question?.candidates ? area(hasFeatures ? 'Candidates, one a line: names, or {"id": …, "features": …}' : 'Candidates, one a line', { name: 'candidates', rows: Math.min(6, Math.max(2, lines_.length)), value: lines_.join('\n') }) : null,
+    h('button', { type: 'submit' }, 'Ask now'), said);
 }
 
 /* --- the screen ------------------------------------------------------------------------------------------------ */
@@ -158,25 +223,26 @@ async function newest(page) {
 }
 
 export async function decision(page) {
-  const [first, user, context] = page.rest;
-  let shown = null;
+  const [first, user] = page.rest;
+  const needs = await needsOf(page);
+  let shown = null, question = null;
   try {
-    if (first === 'now' && user) shown = await now(page, user, context ? JSON.parse(context) : null);
+    if (first === 'now' && user) question = await completed(page, questionOf(page.rest), needs);
+    if (question) shown = await now(page, question);
     else if (first === 'id' && user) shown = await storyOf(page, user);
   } catch (fault) {
     if (fault.name === 'AbortError' || fault.status === 401) throw fault;
-    shown = fault instanceof SyntaxError ? h('p', { class: 'problem' }, 'The context is no list of numbers.') : page.refuse(fault);
+    shown = fault instanceof SyntaxError ? h('p', { class: 'problem' }, 'The address holds no JSON where a context or candidates should stand.') : page.refuse(fault);
   }
-  const go = (event) => {
+  const lookUp = (event) => {
     event.preventDefault();
-    const form = event.target.elements;
-    if (form.decision?.value) location.hash = place(['t', page.tenant, 'decision', 'id', form.decision.value]);
-    else if (form.user?.value) location.hash = place(['t', page.tenant, 'decision', 'now', form.user.value, ...(form.context.value ? [`[${form.context.value}]`] : [])]);
+    const wanted = event.target.elements.decision.value;
+    if (wanted) location.hash = place(['t', page.tenant, 'decision', 'id', wanted]);
   };
   return h('div', {}, h('h1', {}, 'A decision of ', id(page.tenant)),
     h('div', { class: 'controls' },
-      h('form', { onsubmit: go, id: 'by-id' }, field('Decision', { name: 'decision', value: first === 'id' ? user : '' }), h('button', { type: 'submit' }, 'Look up')),
-      h('form', { onsubmit: go, id: 'ask' }, field('User', { name: 'user', value: first === 'now' ? user ?? '' : '' }), field('Context', { name: 'context', placeholder: '0.1, 0.7', value: context ? context.slice(1, -1) : '' }), h('button', { type: 'submit' }, 'Ask now'))),
+      h('form', { onsubmit: lookUp, id: 'by-id', class: 'controls' }, field('Decision', { name: 'decision', value: first === 'id' ? user : '' }), h('button', { type: 'submit' }, 'Look up')),
+      asking(page, question, needs)),
     shown,
     page.live(() => newest(page), ({ list }) => table({ id: 'newest', name: 'decisions', caption: 'The newest decisions', rows: list, none: 'There are no decisions yet.', columns: [
       { name: 'decision', kind: 'id', value: (d) => d.decision, cell: (d) => to(['t', page.tenant, 'decision', 'id', d.decision], id(d.decision)) },

@@ -51,6 +51,9 @@ export function field(label, properties, options) {
   return h('label', { class: 'field' }, h('span', {}, label), control);
 }
 
+/** A labelled field of several lines. */
+export const area = (label, properties) => h('label', { class: 'field' }, h('span', {}, label), h('textarea', { spellcheck: 'false', autocomplete: 'off', ...properties }));
+
 /** Offers text as a file. */
 export function download(name, type, text) {
   const url = URL.createObjectURL(new Blob([text], { type }));

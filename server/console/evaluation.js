@@ -1,11 +1,11 @@
 /* What would other policies have earned? A job over the tenant's own log, beside the traffic: begun here, watched,
  * cancelled, and its result with intervals and in words. */
 import { h, id, to, button, field, place } from './dom.js';
-import { get, call, of, mayManage, Problem } from './api.js';
-import { table, interval } from './table.js';
-import { whisker, axis, span } from './plot.js';
+import { get, call, of, mayManage, isShared, Problem } from './api.js';
+import { table, interval, figure } from './table.js';
+import { whisker, axis, span, histogram } from './plot.js';
 import { num, count, percent, range, time, known } from './format.js';
-import { change } from './change.js';
+import { change, notHere } from './change.js';
 import { told } from './told.js';
 
 const ESTIMATORS = [['dr', 'doubly robust'], ['snips', 'importance weights, self-normalised'], ['ips', 'importance weights'], ['clipped_ips', 'clipped weights'], ['replay', 'replay of decisions that agree']];
@@ -117,6 +117,7 @@ function shown(result) {
   const wordsOf = (name) => ESTIMATORS.find(([one]) => one === name)[1];
   const bests = policies.filter((p) => p.policy !== 'logged').map((p) => { const best = bestOf(p) ?? ESTIMATORS.find(([name]) => p[name])[0]; return { policy: p.name, estimator: wordsOf(best), e: p[best] }; });
   const differences = (result.differences ?? []).flatMap((d) => ESTIMATORS.filter(([name]) => d[name]).map(([name, words]) => ({ policy: d.policy, against: d.against, estimator: words, e: d[name] })));
+  const histograms = policies.filter((p) => p.weights.histogram && (p.weights.histogram.counts.length > 0 || p.weights.histogram.zero > 0));
   const verdict = (p) => { const gain = p.gain?.[bestOf(p)]; return !gain || !known(gain.lower) ? '' : gain.lower > 0 ? 'better' : gain.upper < 0 ? 'worse' : ''; };
   return h('div', {},
     h('ul', { class: 'sentences', id: 'verdicts' }, policies.map((p) => h('li', { class: verdict(p) }, sentence(p)))),
@@ -128,9 +129,28 @@ function shown(result) {
     table({ id: 'weights', name: 'weights', caption: 'Can the log tell? Weights are 1 on the average, and the more decisions of equal weight they are worth, the better', rows: policies, columns: [
       { name: 'policy', kind: 'id', value: (p) => p.name },
       { name: 'mean weight', kind: 'num', value: (p) => p.weights.mean },
+      { name: 'its standard error', kind: 'num', value: (p) => p.weights.mean_error },
       { name: 'largest', kind: 'num', value: (p) => p.weights.max },
       { name: 'worth decisions', kind: 'num', value: (p) => p.ess },
-      { name: 'never shown by the log', kind: 'percent', value: (p) => p.unsupported }] }));
+      { name: 'never shown by the log', kind: 'percent', value: (p) => p.unsupported }] }),
+    histograms.length ? weighed(histograms) : null);
+}
+
+/** How the weights of each policy lie: far to the right are the few decisions that an estimate hangs on. */
+function weighed(policies) {
+  const binsOf = ({ zero, edges, counts, mass }) => [...(zero ? [{ low: 0, high: 0, n: zero, mass: 0 }] : []), ...counts.map((n, i) => ({ low: edges[i], high: edges[i + 1], n, mass: mass[i] }))];
+  const wordsOf = (b) => (b.high === 0 ? 'weight 0' : `weights ${num(b.low)} to ${num(b.high)}`);
+  const rows = policies.flatMap((p) => binsOf(p.weights.histogram).map((b) => ({ policy: p.name, ...b })));
+  return figure('Weights of the decisions, by policy', h('div', { class: 'panels', id: 'histograms' }, policies.map((p, i) => {
+    const bins = binsOf(p.weights.histogram);
+    return h('div', { class: 'panel' }, h('p', { class: 'panel-name' }, id(p.name)),
+      histogram(`Weights, number ${i + 1} of ${policies.length}`, bins, (b) => `${wordsOf(b)}: ${count(b.n)} decisions, ${num(b.mass)} in all`));
+  })), table({ id: 'histogram', name: 'histogram', caption: 'Decisions by their weight; the least and the largest range hold what lies beyond', rows, columns: [
+    { name: 'policy', kind: 'id', value: (r) => r.policy },
+    { name: 'from', kind: 'num', value: (r) => r.low },
+    { name: 'to', kind: 'num', value: (r) => r.high },
+    { name: 'decisions', kind: 'count', value: (r) => r.n },
+    { name: 'sum of weights', kind: 'num', value: (r) => r.mass }] }));
 }
 
 function one(page, job, isOwner, again) {
@@ -172,10 +192,11 @@ export async function evaluation(page) {
   if ((await kept(page)) === null)
     return h('div', {}, title, h('p', { id: 'none' }, 'This server has no evaluations. On the command line:'),
       h('pre', { tabindex: 0, 'aria-label': 'Commands' }, h('code', {}, `laplacectl events --tenant ${tenant} > log.ndjson\nlaplacectl evaluate --format ndjson --policy logged --policy uniform --html report.html log.ndjson`)));
-  const [view, isOwner] = await Promise.all([get(of(tenant), { signal }), mayManage(tenant, { signal })]);
+  const [view, isManager] = await Promise.all([get(of(tenant), { signal }), mayManage(tenant, { signal })]);
+  const isOwner = isManager && !isShared();
   const wanted = page.rest[0];
   const chosen = wanted ? page.renewed((live, again) => live(async () => get(of(tenant, 'evaluations', wanted), { signal }), (job) => one(page, job, isOwner, again), (job) => (job.state === 'running' ? 1 : 0))) : null;
-  return h('div', {}, title, chosen,
-    isOwner ? h('details', { open: !wanted }, h('summary', {}, 'A new evaluation'), form(page, view)) : h('p', { class: 'fine' }, 'A key that may manage can begin evaluations here.'),
+  return h('div', {}, title, chosen, notHere('An evaluation'),
+    isOwner ? h('details', { open: !wanted }, h('summary', {}, 'A new evaluation'), form(page, view)) : isManager ? null : h('p', { class: 'fine' }, 'A key that may manage can begin evaluations here.'),
     page.live(async () => ({ list: await kept(page) }), ({ list }) => listed(page, list), 5));
 }

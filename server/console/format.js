@@ -17,7 +17,7 @@ export function percent(x) {
 }
 
 /** An interval, as [low, high]. */
-export const range = (low, high) => (known(low) && known(high) ? `[${num(low)}, ${num(high)}]` : NONE);
+export const range = (low, high, shown = num) => (known(low) && known(high) ? `[${shown(low)}, ${shown(high)}]` : NONE);
 export const known = (x) => x !== null && x !== undefined && Number.isFinite(x);
 
 /** 2026-11-26 09:12:51, in the log's own time. */

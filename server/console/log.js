@@ -1,4 +1,5 @@
 /* What lines of a log say of its decisions. */
+import { lines as linesOf, of } from './api.js';
 
 export const LINES = 20000; /* of the newest, where a picture is made of lines */
 
@@ -19,4 +20,10 @@ export function decisionsOf(newestFirst, aggregation, version = null) {
     }
   }
   return [...decisions.values()];
+}
+
+/** The context of the newest decision or observation of the user among the newest lines; null: there is none. */
+export async function newestContext(tenant, user, signal) {
+  const list = await linesOf(`${of(tenant, 'events')}?type=decided,observed&limit=${LINES}`, { signal });
+  return list.find((line) => line.user === user)?.context ?? null;
 }

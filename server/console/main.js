@@ -28,18 +28,25 @@ let tenants = [];
 /* --- the key ------------------------------------------------------------------------------------------------ */
 
 const DAY_OF_WORK_S = 28800;
+let longLived = ''; /* why the key in use is not the shorter one that was asked for */
 
-/** In place of the key, one that it makes, with an end. True when that worked. */
+/** In place of the key, one that it makes, with an end. What was in the way, in words; null: nothing. */
 async function shorten() {
   const wish = { label: 'console', expires_in_s: DAY_OF_WORK_S };
-  let made = await unless([403], null, call('POST', '/keys', { body: wish }));
-  if (made === null) {
-    const own = (await get('/tenants')).tenants;
-    if (own.length === 1)
-      made = await unless([403], null, call('POST', of(own[0].name, 'keys'), { body: { ...wish, roles: ['decide', 'read', 'manage'] } }));
+  try {
+    let made = await unless([403], null, call('POST', '/keys', { body: wish }));
+    if (made === null) {
+      const own = (await get('/tenants')).tenants;
+      if (own.length === 1)
+        made = await unless([403], null, call('POST', of(own[0].name, 'keys'), { body: { ...wish, roles: ['decide', 'read', 'manage'] } }));
+    }
+    if (made === null) return 'this key may make no keys';
+    key.set(made.key);
+    return null;
+  } catch (fault) {
+    if (!(fault instanceof Problem)) throw fault;
+    return fault.status === 401 ? null : fault.message; /* a key that is none is told of by the form */
   }
-  if (made !== null) key.set(made.key);
-  return made !== null;
 }
 
 /** In place of the screen, which ends: another of its refusals would draw the form anew under the hands of who types. */
@@ -50,11 +57,9 @@ function keyForm(refused) {
   const submit = async (event) => {
     event.preventDefault();
     key.set(input.value.trim());
-    try {
-      if (short.checked && !(await shorten())) say('This key may make no keys; it is used itself.');
-    } catch (fault) {
-      if (!(fault instanceof Problem)) throw fault;
-    }
+    const hindered = short.checked ? await shorten() : null;
+    longLived = hindered === null ? '' : `A key of eight hours is not to be had: ${hindered}. The key itself is used.`;
+    if (longLived) say(longLived);
     route();
   };
   main.replaceChildren(h('form', { class: 'card', id: 'key-form', onsubmit: submit },
@@ -69,6 +74,7 @@ function keyForm(refused) {
 
 function forget() {
   key.forget();
+  longLived = '';
   tenants = [];
   route();
   say('The key is forgotten.');
@@ -87,6 +93,7 @@ function drawHead(tenant, screen) {
     h('div', { class: 'bar' }, h('a', { class: 'brand', href: '#/' }, 'laplaced'), chooser,
       h('span', { class: 'grow' }),
       key.get() ? [h('span', { class: 'fine' }, 'with a key'), button('Forget the key', forget, { class: 'small', id: 'forget' })] : null),
+    key.get() && longLived ? h('p', { class: 'fine', id: 'long-lived' }, longLived) : '',
     tenant ? h('nav', { 'aria-label': 'Screens' }, links) : '');
 }
 
@@ -105,6 +112,7 @@ const SOON_MS = 300; /* from a line of the log to the look at it, and so between
  *   of what was given), and when the log has got a line of these types
  * @property {function(function(function, function(): void): Node): Node} renewed a place for what begin(live, again) gives; again() makes it anew
  *   and ends what the regions of this live were asking for
+ * @property {function({name: string}[]): void} named takes the list of all tenants, which the head shows as well
  */
 
 function region(signal, tenant) {
@@ -192,10 +200,10 @@ async function route() {
   const { signal } = leaving;
   const [kind, tenant, name, ...rest] = location.hash.replace(/^#\/?/, '').split('/').filter((p) => p !== '').map(decodeURIComponent);
   const screen = kind === 't' ? SCREENS.find(([one]) => one === (name ?? 'traffic')) : null;
-  const page = { tenant: kind === 't' ? tenant : null, rest, signal, live: region(signal, tenant), renewed: renewing(signal, tenant), refuse: (fault) => (fault.status === 401 ? (keyForm(fault.message), '') : told(fault)) };
+  const page = { tenant: kind === 't' ? tenant : null, rest, signal, live: region(signal, tenant), renewed: renewing(signal, tenant), named: (list) => { tenants = list; drawHead(null); }, refuse: (fault) => (fault.status === 401 ? (keyForm(fault.message), '') : told(fault)) };
   drawHead(page.tenant, screen?.[0]);
   document.title = page.tenant ? `${page.tenant}: ${screen?.[1] ?? ''} - laplaced` : 'laplaced';
-  listTenants(page.tenant, screen?.[0], signal).catch((fault) => { if (fault.name !== 'AbortError') throw fault; });
+  if (page.tenant) listTenants(page.tenant, screen?.[0], signal).catch((fault) => { if (fault.name !== 'AbortError') throw fault; });
   try {
     const found = kind !== 't' ? overview : screen?.[2];
     const shown = found ? await (await found())(page) : h('p', { class: 'problem' }, 'There is no such screen. ', to([], 'All tenants'));

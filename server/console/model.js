@@ -10,7 +10,7 @@ const SHARES = [['arm', 'the arm alone'], ['feature', 'features of the arm'], ['
 
 async function load(page) {
   const { signal } = page;
-  const [model, tenant, graph] = await Promise.all([get(of(page.tenant, 'model'), { signal }), get(of(page.tenant), { signal }), get(of(page.tenant, 'graph'), { signal })]);
+  const [model, tenant, graph] = await Promise.all([get(`${of(page.tenant, 'model')}?history=1`, { signal }), get(of(page.tenant), { signal }), get(of(page.tenant, 'graph'), { signal })]);
   return { model: { ...model, dictionary: model.dictionary.length }, tenant, graph };
 }
 
@@ -59,27 +59,62 @@ function size({ model, tenant }) {
     table({ id: 'size', name: 'size', caption: 'The size of the model', rows, columns: [
       { name: 'what', value: (x) => x.what },
       { name: 'number', kind: 'num', value: (x) => x.n, cell: (x) => h('span', { class: 'with-bar' }, bar(x.n / most, 'c0', 180), Number.isInteger(x.n) ? count(x.n) : num(x.n)) }] }),
+    growth(model), spectrum(model),
     tenant.rebuilding ? h('p', { class: 'problem' }, `A new model is being built${tenant.rebuild ? ` (${percent(tenant.rebuild.progress)})` : ''}; until then the old one serves.`) : null,
     model.clamped ? h('p', { class: 'problem' }, `${count(model.clamped)} numbers were lifted to their floor: a loss of accuracy.`) : null);
+}
+
+const LINES = [['points', 'points that the model holds'], ['effective_dimension', 'effective dimension'], ['cap', 'points that it may hold']];
+
+/** How its size went: by the rewards that it had learned. */
+function growth({ history }) {
+  if (history.length < 2) return null;
+  const shown = LINES.filter(([name]) => history.some((p) => known(p[name])));
+  const isFading = history.some((p) => p.first_weight < 1);
+  return figure('How it grew', h('div', {}, legend(shown.map(([, words], i) => ({ name: words, colour: colour(i) }))),
+    lines('Size by rewards learned', { series: shown.map(([name], i) => ({ colour: colour(i), dashed: name === 'cap', points: history.map((p) => ({ x: p.events, y: p[name] })) })), x0: history[0].events, x1: history.at(-1).events, zero: true, isTime: false },
+      { xs: history.map((p) => p.events), read: (i) => `${count(history[i].events)} rewards: ${shown.map(([name, words]) => `${words} ${num(history[i][name])}`).join(', ')}${isFading ? `, the first reward weighs ${percent(history[i].first_weight)}` : ''}` }, 180)),
+  table({ id: 'growth', name: 'growth', caption: 'The model behind so many rewards', rows: history, columns: [
+    { name: 'rewards', kind: 'count', value: (p) => p.events },
+    { name: 'at (UTC)', kind: 'time', value: (p) => p.at },
+    { name: 'version', kind: 'count', value: (p) => p.version },
+    { name: 'points', kind: 'count', value: (p) => p.points },
+    { name: 'may hold', kind: 'count', value: (p) => p.cap },
+    { name: 'effective dimension', kind: 'num', value: (p) => p.effective_dimension },
+    { name: 'information gain', kind: 'num', value: (p) => p.information_gain },
+    { name: 'weight of the first reward', kind: 'percent', value: (p) => p.first_weight }] }));
+}
+
+/** The largest eigenvalues, where a rule reads them: in how many directions it has seen much. */
+function spectrum({ spectrum: s }) {
+  if (!s) return null;
+  const rows = s.eigenvalues.map((x, i) => ({ n: i + 1, x }));
+  return h('details', {}, h('summary', {}, 'Largest eigenvalues'),
+    table({ id: 'spectrum', name: 'spectrum', caption: `Of what the model has seen, behind ${count(s.observations)} rewards`, rows, columns: [
+      { name: 'place', kind: 'count', value: (r) => r.n },
+      { name: 'eigenvalue', kind: 'num', value: (r) => r.x, cell: (r) => h('span', { class: 'with-bar' }, bar(r.x / (rows[0].x || 1), 'c0', 180), num(r.x)) }] }));
 }
 
 /** Drawn once a page: the answer stays when the model moves on. */
 function proof(page, isOwner) {
   const said = h('div', { id: 'verified' });
-  const verify = async (event) => {
-    event.target.disabled = true;
-    said.replaceChildren(h('progress', { 'aria-label': 'The log is folded anew' }));
+  const verify = async ({ target }) => {
+    const ending = new AbortController();
+    target.disabled = true;
+    const stop = button('Cancel', () => ending.abort(), { id: 'stop' });
+    said.replaceChildren(h('div', { class: 'controls' }, h('progress', { 'aria-label': 'The log is folded anew' }), stop));
     try {
-      const got = await call('POST', of(page.tenant, 'verify'), { signal: page.signal });
+      const got = await call('POST', of(page.tenant, 'verify'), { signal: AbortSignal.any([page.signal, ending.signal]) });
       const same = got.equal;
       said.replaceChildren(h('p', { class: same ? 'good' : 'problem' }, same ? 'The model equals a fresh fold of its log.' : 'The model differs from a fresh fold of its log.'),
         h('pre', { tabindex: 0, 'aria-label': 'The answer' }, JSON.stringify(got, null, 1)));
       say('The log is folded.');
     } catch (fault) {
-      if (fault.name === 'AbortError') return;
-      said.replaceChildren(told(fault));
+      if (fault.name !== 'AbortError') said.replaceChildren(told(fault));
+      else if (page.signal.aborted) return;
+      else said.replaceChildren(h('p', {}, 'Cancelled: nobody waits for the answer any more. The server changes nothing by a fold.'));
     }
-    event.target.disabled = false;
+    target.disabled = false;
   };
   return h('section', {}, h('h2', {}, 'Is it what its log says?'),
     h('p', {}, isOwner ? button('Fold the log anew and compare', verify, { id: 'verify' }) : 'A key that may manage can have the log folded anew and compared.'), said);

@@ -2,8 +2,9 @@
  * arm, the ring how little it knows. */
 import { h, id, to, field, place, say } from './dom.js';
 import { get, call, lines as linesOf, of } from './api.js';
-import { LINES } from './log.js';
+import { newestContext } from './log.js';
 import { table, interval } from './table.js';
+import { bar } from './plot.js';
 import { layout } from './force.js';
 import { num, count, range, known } from './format.js';
 import { told } from './told.js';
@@ -30,12 +31,6 @@ async function someUser(page) {
   return circles.sort((a, b) => b.users.length - a.users.length)[0]?.user ?? null;
 }
 
-/** The context of the newest decision or observation of the user among the newest lines; null: there is none. */
-async function contextOf(page, user) {
-  const list = await linesOf(`${of(page.tenant, 'events')}?type=decided,observed&limit=${LINES}`, { signal: page.signal });
-  return list.find((line) => line.user === user)?.context ?? null;
-}
-
 /** Mean and deviation of arms for all users of the picture, asked for once for each arm. */
 function posterior(page, users, context) {
   const known_ = new Map();
@@ -53,8 +48,8 @@ function posterior(page, users, context) {
 
 /* --- the picture ------------------------------------------------------------------------------------------------ */
 
-/** A canvas of users and edges; paint(values, scale) colours it. Frames are drawn until the layout has come to rest. */
-function picture(near, onChosen, signal) {
+/** A canvas of users and edges; show({values, mean, sd}) colours it, and a pointer over a user is told of. Frames are drawn until the layout has come to rest. */
+function picture(near, onChosen, onPointed, signal) {
   const canvas = h('canvas', { class: 'graph', role: 'img', tabindex: 0, 'aria-label': `${near.users.length} users and the edges between them; the table below has the same numbers. Arrow keys choose a user.` });
   const { x, y, step } = layout(near.users, near.edges);
   let shown = null, chosen = 0, isMoving = true;
@@ -111,15 +106,19 @@ function picture(near, onChosen, signal) {
     else canvas.dataset.rest = 'true';
   }
   const choose = (i) => { chosen = i; paint(); onChosen(i); };
-  canvas.addEventListener('click', (event) => {
+  /* The user at the pointer; -1: there is none. */
+  const under = (event) => {
     const { at, r } = scaleOf(), box = canvas.getBoundingClientRect();
     let best = -1, least = (r + 8) ** 2;
     near.users.forEach((_, i) => {
       const [px, py] = at(i), d = (px - event.clientX + box.left) ** 2 + (py - event.clientY + box.top) ** 2;
       if (d < least) [least, best] = [d, i];
     });
-    if (best >= 0) choose(best);
-  });
+    return best;
+  };
+  canvas.addEventListener('click', (event) => { if (under(event) >= 0) choose(under(event)); });
+  canvas.addEventListener('pointermove', (event) => onPointed(under(event)));
+  canvas.addEventListener('pointerleave', () => onPointed(-1));
   canvas.addEventListener('keydown', (event) => {
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!by) return;
@@ -138,6 +137,39 @@ function legendOf(scale) {
   for (let i = 0; i < 120; i++) { ink.fillStyle = ramp(i / 119); ink.fillRect(i, 0, 1, 10); }
   return h('p', { class: 'fine', id: 'ramp' }, `Expected reward ${num(scale.mean.low)} `, strip, ` ${num(scale.mean.high)}. A thick ring: the model knows little (sd ${num(scale.sd.low)} thin, ${num(scale.sd.high)} thick).`);
 }
+
+/* --- what goes from one to another -------------------------------------------------------------------------------- */
+
+/** The users of a shortest way from the first user to another, both with it; null: no edge of the picture leads there. */
+export function wayTo(near, end) {
+  const from = new Map([[0, null]]);
+  for (const at of from.keys()) { /* a Map's keys come in the order in which they were put */
+    if (at === end) break;
+    for (const e of near.edges) {
+      const next = e.from === at ? e.to : e.to === at ? e.from : null;
+      if (next !== null && !from.has(next)) from.set(next, at);
+    }
+  }
+  if (!from.has(end)) return null;
+  const way = [];
+  for (let at = end; at !== null; at = from.get(at)) way.unshift(near.users[at]);
+  return way;
+}
+
+/** How what is known of the first user fades on the way to the chosen one. */
+function fading(near, i) {
+  const way = wayTo(near, i);
+  if (way === null || way.length < 2) return '';
+  const most = Math.max(...way.map((u) => u.kernel ?? 0));
+  return table({ id: 'way', name: 'way', caption: 'The kernel on a shortest way: how much a reward of each counts for the first', rows: way, columns: [
+    { name: 'user', kind: 'id', value: (u) => u.id },
+    { name: 'kernel', kind: 'num', value: (u) => u.kernel, cell: (u) => h('span', { class: 'with-bar' }, bar(most > 0 && known(u.kernel) ? u.kernel / most : 0, 'c0', 60), num(u.kernel)) }] });
+}
+
+const edgesOf = (near) => table({ id: 'edges', name: 'edges', caption: 'Edges between them', rows: near.edges, none: 'There are none.', columns: [
+  { name: 'user', kind: 'id', value: (e) => near.users[e.from].id },
+  { name: 'and', kind: 'id', value: (e) => near.users[e.to].id },
+  { name: 'weight', kind: 'num', value: (e) => e.weight }] });
 
 /* --- the screen -------------------------------------------------------------------------------------------------- */
 
@@ -169,9 +201,11 @@ function body(page, near, arms, context) {
     facts.replaceChildren(h('h2', {}, id(u.id)),
       h('p', {}, i === 0 ? 'Around this user. ' : `${u.hops} ${u.hops === 1 ? 'edge' : 'edges'} away. `, `Degree ${num(u.degree)}, kernel ${num(u.kernel)}.`),
       now ? h('p', {}, 'Expected of ', id(arms[arm]), ': ', h('strong', {}, num(now.mean[i])), ` ${range(now.lower[i], now.upper[i])}, sd ${num(now.sd[i])}.`) : '',
-      h('p', {}, to(['t', page.tenant, 'neighbours', u.id], 'Show around this one'), ' · ', to(['t', page.tenant, 'decision', 'now', u.id, ...(context ? [JSON.stringify(context)] : [])], 'What would be decided?')));
+      h('p', {}, to(['t', page.tenant, 'neighbours', u.id], 'Show around this one'), ' · ', to(['t', page.tenant, 'decision', 'now', u.id, ...(context ? [JSON.stringify(context)] : [])], 'What would be decided?')), fading(near, i));
   };
-  const seen = picture(near, tell, page.signal);
+  const pointed = h('output', { class: 'reading', id: 'pointed' }, ' ');
+  const point = (i) => pointed.replaceChildren(...(i < 0 ? [' '] : [id(near.users[i].id), now ? `: ${num(now.mean[i])} ${range(now.lower[i], now.upper[i])}, sd ${num(now.sd[i])}` : '']));
+  const seen = picture(near, tell, point, page.signal);
   const rows = () => near.users.map((u, i) => ({ ...u, mean: now?.mean[i] ?? null, sd: now?.sd[i] ?? null, lower: now?.lower[i] ?? null, upper: now?.upper[i] ?? null }));
   const list = () => numbers.replaceChildren(table({ id: 'near', name: 'neighbours', caption: 'Users of the picture, the nearest first', rows: rows(), columns: [
     { name: 'user', kind: 'id', value: (u) => u.id, cell: (u) => to(['t', page.tenant, 'neighbours', u.id], id(u.id)) },
@@ -219,9 +253,9 @@ function body(page, near, arms, context) {
     arms.length ? h('div', { class: 'controls' }, h('label', { class: 'field grow' }, h('span', {}, 'Arm'), slider), name, h('label', { class: 'check' }, common, 'one scale for all arms seen'))
       : h('p', { class: 'none' }, 'The catalogue has no arms: there is nothing to expect anything of.'),
     key,
-    h('div', { class: 'beside' }, h('div', {}, seen.canvas,
+    h('div', { class: 'beside' }, h('div', {}, seen.canvas, pointed,
       h('p', { class: 'fine' }, `${count(near.users.length)} users, ${count(near.edges.length)} edges within ${near.hops} edges of `, id(near.user), near.truncated ? ', the nearest of more' : '', '.')), facts), from,
-    h('details', {}, h('summary', {}, 'The numbers'), numbers));
+    h('details', {}, h('summary', {}, 'The numbers'), numbers, edgesOf(near)));
 }
 
 async function arms(page) {
@@ -235,7 +269,7 @@ async function arms(page) {
 export async function neighbours(page) {
   const user = page.rest[0] ?? (await someUser(page));
   const dim = (await get(of(page.tenant), { signal: page.signal })).configuration.context_dim;
-  const own = dim > 0 && user !== null && !page.rest[2] ? await contextOf(page, user) : null;
+  const own = dim > 0 && user !== null && !page.rest[2] ? await newestContext(page.tenant, user, page.signal) : null;
   const found = own ? own.join(', ') : '', text = page.rest[2] ? page.rest[2].slice(1, -1) : found;
   const hops = ['1', '2', '3', '4'].includes(page.rest[1]) ? page.rest[1] : '2';
   const go = (event) => {

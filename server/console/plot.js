@@ -83,7 +83,7 @@ function frame(o, width, height) {
   const x = line(LEFT, width - RIGHT, (v) => (v - o.x0) / (o.x1 - o.x0 || 1));
   const y = line(height - BOTTOM, TOP, (v) => (v - o.y0) / (o.y1 - o.y0 || 1));
   const svg = s('svg', { width, height, viewBox: `0 0 ${width} ${height}`, 'aria-hidden': 'true' });
-  for (const v of ticks(o.y0, o.y1, 4)) {
+  for (const v of ticks(o.y0, o.y1, 5)) {
     svg.append(s('line', { class: 'grid', x1: LEFT, x2: width - RIGHT, y1: y(v), y2: y(v) }));
     svg.append(s('text', { class: 'tick', x: LEFT - 6, y: y(v) + 4, 'text-anchor': 'end' }, o.percent ? `${num(100 * v)} %` : num(v)));
   }
@@ -99,27 +99,32 @@ function marks(svg, x, list, height) {
     svg.append(s('line', { class: 'mark', x1: x(mark), x2: x(mark), y1: TOP, y2: height - BOTTOM }));
 }
 
+/** The ends in y that points and their intervals fit between: those of lines by themselves, and of several pictures on one scale. */
+export function sameEnds(points, zero = false) {
+  const values = points.flatMap((p) => [p.y ?? p.mean, p.low, p.high]).filter(known);
+  const most = Math.max(...values, zero ? 0 : -Infinity), least = Math.min(...values, zero ? 0 : Infinity);
+  const pad = (most - least || Math.abs(most) || 1) * 0.06;
+  return { y0: zero && least === 0 ? 0 : least - pad, y1: most + pad };
+}
+
 /**
  * Lines with the band of their intervals.
  * @param {{series: {colour: string, points: {x: number, y: number, low?: number, high?: number}[], noBand?: boolean}[], marks?: number[],
- *          x0: number, x1: number, zero?: boolean, isTime?: boolean, along?: {at: number, text: string}[]}} o
+ *          x0: number, x1: number, y0?: number, y1?: number, zero?: boolean, isTime?: boolean, along?: {at: number, text: string}[]}} o
  */
 export function lines(label, o, reader, height = 220) {
-  const all = o.series.flatMap((one) => one.points);
-  const values = all.flatMap((p) => [p.y, p.low, p.high]).filter(known);
-  const most = Math.max(...values, o.zero ? 0 : -Infinity), least = Math.min(...values, o.zero ? 0 : Infinity);
-  const pad = (most - least || Math.abs(most) || 1) * 0.06;
-  const frameOf = { ...o, y0: o.zero && least === 0 ? 0 : least - pad, y1: most + pad };
+  const frameOf = { ...sameEnds(o.series.flatMap((one) => one.points), o.zero), ...o };
+  const within = (v) => Math.max(frameOf.y0, Math.min(frameOf.y1, v)); /* what is wider than given ends is cut at them */
   return drawing(label, height, (width) => {
     const { svg, x, y } = frame(frameOf, width, height);
     marks(svg, x, o.marks, height);
     for (const one of o.series) {
-      const at = one.points.filter((p) => known(p.y));
-      const band = at.filter((p) => known(p.low) && known(p.high));
-      const around = [...band.map((p) => `${x(p.x)},${y(p.high)}`), ...band.toReversed().map((p) => `${x(p.x)},${y(p.low)}`)];
+      const at = one.points.filter((p) => known(p.y) && p.y >= frameOf.y0 && p.y <= frameOf.y1);
+      const band = one.points.filter((p) => known(p.low) && known(p.high) && p.low <= frameOf.y1 && p.high >= frameOf.y0);
+      const around = [...band.map((p) => `${x(p.x)},${y(within(p.high))}`), ...band.toReversed().map((p) => `${x(p.x)},${y(within(p.low))}`)];
       if (band.length > 1 && !one.bars) svg.append(s('polygon', { class: `band ${one.colour}`, points: around.join(' ') }));
       for (const p of one.bars || band.length === 1 ? band : [])
-        svg.append(s('line', { class: `whisker ${one.colour}`, x1: x(p.x), x2: x(p.x), y1: y(p.low), y2: y(p.high) }));
+        svg.append(s('line', { class: `whisker ${one.colour}`, x1: x(p.x), x2: x(p.x), y1: y(within(p.low)), y2: y(within(p.high)) }));
       if (at.length > 1) svg.append(s('polyline', { class: `line ${one.colour}${one.dashed ? ' dashed' : ''}`, points: at.map((p) => `${x(p.x)},${y(p.y)}`).join(' ') }));
       for (const p of at.length < 40 ? at : []) svg.append(s('circle', { class: `dot ${one.colour}`, cx: x(p.x), cy: y(p.y), r: at.length > 1 ? 2.5 : 4 }));
     }
@@ -145,6 +150,23 @@ export function stacks(label, o, reader, height = 180) {
     marks(svg, x, o.marks, height);
     return { svg, scale: x };
   }, reader);
+}
+
+/**
+ * Columns over ranges of positive numbers, on a scale of logarithms; what is 0 has a column of its own at the left.
+ * @param {{low: number, high: number, n: number}[]} bins
+ */
+export function histogram(label, bins, read, height = 130) {
+  const ends = bins.filter((b) => b.low > 0).flatMap((b) => [Math.log10(b.low), Math.log10(b.high)]);
+  const from = ends.length ? Math.min(...ends) : 0, width_ = ends.length ? Math.max(...ends) - from : 1;
+  const wide = width_ / Math.max(4, bins.length), placed = bins.map((b) => (b.low > 0 ? { ...b, x0: Math.log10(b.low), x1: Math.log10(b.high) } : { ...b, x0: from - 2 * wide, x1: from - wide }));
+  const x0 = Math.min(...placed.map((b) => b.x0)), x1 = Math.max(...placed.map((b) => b.x1));
+  const along = [...(placed.some((b) => b.low === 0) ? [{ at: from - 1.5 * wide, text: '0' }] : []), ...Array.from({ length: 11 }, (_, k) => k - 5).filter((k) => ends.length && k >= from - 1e-9 && k <= from + width_ + 1e-9).map((k) => ({ at: k, text: num(10 ** k) }))];
+  return drawing(label, height, (width) => {
+    const { svg, x, y } = frame({ x0, x1, y0: 0, y1: Math.max(...bins.map((b) => b.n)) * 1.05, along }, width, height);
+    for (const b of placed) svg.append(s('rect', { class: 'fill c0', x: x(b.x0) + 0.5, width: Math.max(1, x(b.x1) - x(b.x0) - 1), y: y(b.n), height: Math.max(0, y(0) - y(b.n)) }));
+    return { svg, scale: x };
+  }, { xs: placed.map((b) => (b.x0 + b.x1) / 2), read: (i) => read(bins[i]) });
 }
 
 /* --- in cells ----------------------------------------------------------------------------------------------- */

@@ -13,8 +13,8 @@ import { num, count, percent, range, time } from './format.js';
 
 const SHOWN = { num, count, percent, time };
 
-/** A column of two numbers that are one interval; CSV has both. */
-export const interval = (name, low, high) => ({ name, kind: 'interval', low, high, value: low, cell: (row) => range(low(row), high(row)) });
+/** A column of two numbers that are one interval; CSV has both. shown: how one of them is written. */
+export const interval = (name, low, high, shown = num) => ({ name, kind: 'interval', low, high, value: low, cell: (row) => range(low(row), high(row), shown) });
 
 function cell(column, row) {
   const value = column.value(row);

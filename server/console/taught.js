@@ -7,7 +7,7 @@ import { num, count } from './format.js';
 
 const MOST = 10; /* users who are named */
 
-/** What a model says of it: an answer's `neighbours`. */
+/** What a model says of it: an answer's `neighbours`. The arm is its name, or a candidate with features of its own. */
 export async function ask(tenant, user, arm, context, signal) {
   const body = { users: [user], arms: [arm], neighbours: MOST, ...(context ? { context } : {}) };
   return (await call('POST', of(tenant, 'posterior'), { body, signal })).neighbours;

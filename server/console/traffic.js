@@ -1,14 +1,16 @@
-/* Rewards over time: is it getting better, and for which arm? Below, which arm leads, and what is proved of it. */
+/* Rewards over time: is it getting better, and for which arm, version or metric? Below, which arm leads, and what is proved of it. */
 import { h, id, field, place } from './dom.js';
 import { get, lines as linesOf, of } from './api.js';
 import { table, interval, figure } from './table.js';
-import { lines, stacks, legend, colour, whisker, axis, span, bar } from './plot.js';
-import { num, count, percent, range, time, meanOf, wilson, isBinary } from './format.js';
+import { lines, stacks, legend, colour, whisker, axis, span, bar, sameEnds } from './plot.js';
+import { num, count, percent, range, time, meanOf } from './format.js';
 import { LINES, decisionsOf } from './log.js';
+import { proved, measured } from './experiment.js';
 
 const HOUR = 3600000;
 const RANGES = [['auto', 'what shows most'], ['log', 'the newest decisions, one by one'], ['3', 'last 3 hours', 3 * HOUR], ['48', 'last 2 days', 48 * HOUR], ['720', 'last 30 days', 720 * HOUR], ['all', 'all that is kept', null]];
-const BY = [['arm', 'by arm'], ['route', 'by route'], ['version', 'by version']];
+const BY = [['arm', 'by arm'], ['route', 'by route'], ['version', 'by version'], ['metric', 'by metric']];
+const PANELS = 8, PARTS = 12; /* of a picture of courses; places in each */
 
 /** Rows of the series, with the place in the picture at which each belongs. */
 async function bySeries(page, choice, length) {
@@ -51,8 +53,10 @@ async function load(page, choice) {
     get(of(tenant, 'stats'), { signal }), get(of(tenant, 'experiment'), { signal }),
     linesOf(`${of(tenant, 'events')}?type=configured&limit=50`, { signal })]);
   const length = RANGES.find(([name]) => name === choice.range)[2] ?? null;
-  let seen = choice.range === 'log' ? null : await bySeries(page, choice, length);
-  if (seen === null || (choice.range === 'auto' && seen.all.length < 6 && stats.decisions > 0)) seen = await byDecision(page, choice, marks[0]?.configuration.aggregation);
+  /* Lines of decisions have no values of metrics. */
+  const isFolded = choice.by === 'metric';
+  let seen = choice.range === 'log' && !isFolded ? null : await bySeries(page, choice, length);
+  if (seen === null || (!isFolded && choice.range === 'auto' && seen.all.length < 6 && stats.decisions > 0)) seen = await byDecision(page, choice, marks[0]?.configuration.aggregation);
   return { stats, experiment, marks, by: choice.by, ...seen };
 }
 
@@ -99,14 +103,51 @@ function course(data, ends) {
     lines('Mean reward over time', { series, marks, ...ends }, reader)), numbers);
 }
 
-/** What a row is about: an arm, a route or a version; null for all that have no row of their own. */
-const about = (by, row) => (by === 'arm' ? row.arm : by === 'route' ? row.route : row.version === null ? null : `version ${row.version}`);
+/** What a row is about: an arm, a route, a version or a metric; null for all that have no row of their own. By metric, the reward has none. */
+const about = (by, row) => (by === 'metric' ? row.metric ?? 'reward' : by === 'version' && row.version !== null ? `version ${row.version}` : row[by]);
+
+/** Those of the rows that have a name, with most decisions first. */
+function mostFirst(by, rows) {
+  const total = new Map();
+  for (const r of rows) total.set(about(by, r), (total.get(about(by, r)) ?? 0) + r.decisions);
+  return [...total].sort((a, b) => (a[0] === null) - (b[0] === null) || b[1] - a[1]).map(([name]) => name);
+}
+
+/** Neighbouring rows put together, so that at most PARTS of them lie between the ends of the picture: fewer and surer means. */
+function pooled(rows, ends) {
+  const wide = (ends.x1 - ends.x0) / PARTS, found = new Map();
+  for (const r of rows) {
+    const part = Math.floor((r.x - ends.x0) / wide);
+    const have = found.get(part) ?? { from: r, to: r, xs: 0, decisions: 0, rewards: 0, sum: 0, square_sum: 0 };
+    found.set(part, { ...have, to: r, xs: have.xs + r.x * r.decisions, decisions: have.decisions + r.decisions, rewards: have.rewards + r.rewards, sum: have.sum + r.sum, square_sum: have.square_sum + r.square_sum });
+  }
+  return [...found.values()].filter((p) => p.rewards > 0).map((p) => ({ ...p, x: p.xs / p.decisions, ...meanOf(p.rewards, p.sum, p.square_sum) }));
+}
+
+/** A small picture for each arm, version, route or metric: its mean over time with the interval. Means of rewards are all on one scale. */
+function courses(data, choice, ends) {
+  const names = mostFirst(choice.by, data.parts).filter((name) => name !== null);
+  const panels = names.slice(0, PANELS).map((name, i) => ({ name, colour: colour(i), points: pooled(data.parts.filter((r) => about(choice.by, r) === name), ends) })).filter((p) => p.points.length > 0);
+  if (panels.length === 0) return null;
+  const scale = choice.by === 'metric' ? null : sameEnds(panels.flatMap((p) => p.points));
+  const rows = panels.flatMap((p) => p.points.map((point) => ({ name: p.name, ...point })));
+  const drawn = panels.map((p) => h('div', { class: 'panel' }, h('p', { class: 'panel-name' }, h('span', { class: `swatch ${p.colour}`, 'aria-hidden': 'true' }), id(p.name)),
+    lines(`Mean over time, number ${panels.indexOf(p) + 1} of ${panels.length}`, { series: [{ colour: p.colour, bars: true, points: p.points.map((point) => ({ ...point, y: point.mean })) }], marks: data.marks, ...ends, ...scale },
+      { xs: p.points.map((point) => point.x), read: (i) => `${called(data, p.points[i].from)}: ${num(p.points[i].mean)} ${range(p.points[i].low, p.points[i].high)} of ${count(p.points[i].rewards)}` }, 120)));
+  const numbers = table({ id: 'courses', name: `means-by-${choice.by}`, caption: `Mean ${choice.by === 'metric' ? 'value' : 'reward'} by ${choice.by} over time, of at most ${PARTS} parts each`, rows, columns: [
+    { name: choice.by, kind: 'id', value: (r) => r.name },
+    ...when(data.step).map((c) => ({ ...c, name: c.name.startsWith('from') ? c.name : `from ${c.name}`, value: (r) => c.value(r.from) })),
+    ...(data.step === 'decision' ? [] : [{ name: `to ${data.step}`, kind: 'time', value: (r) => r.to.at }]),
+    { name: choice.by === 'metric' ? 'values' : 'rewards', kind: 'count', value: (r) => r.rewards },
+    { name: 'mean', kind: 'num', value: (r) => r.mean },
+    interval('95 %', (r) => r.low, (r) => r.high)] });
+  return figure(`Mean ${choice.by === 'metric' ? 'value' : 'reward'} ${BY.find(([b]) => b === choice.by)[1]} over time, with 95 % intervals`, h('div', { class: 'panels', id: 'panels' }, drawn), numbers,
+    names.length > PANELS ? h('p', { class: 'fine' }, `The ${PANELS} with most decisions, of ${count(names.length)}.`) : null);
+}
 
 function shares(data, choice, ends) {
   const { parts, marks, step } = data;
-  const total = new Map();
-  for (const r of parts) total.set(about(choice.by, r), (total.get(about(choice.by, r)) ?? 0) + r.decisions);
-  const keys = [...total].sort((a, b) => (a[0] === null) - (b[0] === null) || b[1] - a[1]).map(([name]) => name);
+  const keys = mostFirst(choice.by, parts);
   const shown = keys.filter((k) => k !== null).slice(0, 8), rest = keys.length > shown.length;
   const slot = (name) => (shown.includes(name) ? shown.indexOf(name) : shown.length);
   const columns = new Map();
@@ -134,52 +175,9 @@ function shares(data, choice, ends) {
 
 /* --- the leaderboard ------------------------------------------------------------------------------------------ */
 
-/** Arms of the statistics; where all rewards are 0 or 1, a mean and how many there are make an interval. */
-function armsOf({ stats, parts, all, by, step }) {
-  const sums = all.reduce((a, r) => [a[0] + r.sum, a[1] + r.square_sum], [0, 0]);
-  const binary = isBinary(...sums) && stats.arms.every((a) => a.mean_reward === null || (a.mean_reward >= 0 && a.mean_reward <= 1));
-  const own = new Map();
-  if (by === 'arm' && step !== 'decision')
-    for (const r of parts) if (r.arm !== null) {
-      const have = own.get(r.arm) ?? { rewards: 0, sum: 0, squares: 0 };
-      own.set(r.arm, { rewards: have.rewards + r.rewards, sum: have.sum + r.sum, squares: have.squares + r.square_sum });
-    }
-  return stats.arms.map((a) => {
-    const sum = own.get(a.arm);
-    let ends = { low: null, high: null };
-    if (binary && a.rewards > 0) ends = wilson(a.mean_reward, a.rewards);
-    else if (sum && sum.rewards === a.rewards) ends = meanOf(sum.rewards, sum.sum, sum.squares);
-    return { arm: a.arm, decisions: a.decisions, rewards: a.rewards, mean: a.mean_reward, low: ends.low, high: ends.high };
-  }).sort((a, b) => (b.mean ?? -Infinity) - (a.mean ?? -Infinity));
-}
-
-const VERDICTS = { go_on: 'go on', better: 'better', worse: 'worse', no_difference: 'no difference', void: 'void' };
-
-function proved(experiment) {
-  const e = experiment.experiment;
-  const against = new Map(e.differences.map((d) => [d.arm, d]));
-  const rows = e.arms.map((a) => ({ ...a, ...a.policy, difference: against.get(a.arm) })).sort((a, b) => b.p_best - a.p_best);
-  const scale = span(rows.flatMap((r) => [r.difference?.low, r.difference?.high, r.difference?.estimate]), 0);
-  return h('section', {},
-    h('h2', {}, 'What is proved'),
-    e.traffic.void ? h('p', { class: 'problem' }, 'The traffic does not match its propensities: nothing below counts.') : null,
-    e.advice ? h('p', { class: 'lead', id: 'advice' }, e.advice) : null,
-    h('ul', { class: 'sentences', id: 'sentences' }, e.differences.map((d) => h('li', { class: d.verdict }, id(d.arm), ` against `, id(e.settings.baseline), ': ', d.sentence)),
-      e.policy ? h('li', { class: e.policy.verdict }, 'The policy against the holdout: ', e.policy.sentence) : null),
-    table({ id: 'proved', name: 'experiment', caption: `Arms of the experiment; ${count(e.decisions.counted)} decisions counted, ${count(e.decisions.waiting)} wait for their reward`, rows, columns: [
-      { name: 'arm', kind: 'id', value: (r) => r.arm },
-      { name: 'probably best', kind: 'percent', value: (r) => r.p_best, cell: (r) => h('span', { class: 'with-bar' }, bar(r.p_best), percent(r.p_best)) },
-      { name: 'verdict', kind: 'word', value: (r) => (r.difference ? VERDICTS[r.difference.verdict] : 'baseline') },
-      { name: 'difference', kind: 'num', value: (r) => r.difference?.estimate ?? null },
-      interval('holds always', (r) => r.difference?.low ?? null, (r) => r.difference?.high ?? null),
-      { name: '', kind: 'plot', head: axis(scale), value: () => null, cell: (r) => (r.difference ? whisker(scale, r.difference.estimate, r.difference.low, r.difference.high, 'c0', 0) : '–') },
-      { name: 'lift', kind: 'percent', value: (r) => r.difference?.lift ?? null },
-      { name: 'mean reward', kind: 'num', value: (r) => r.mean },
-      interval('holds always ', (r) => r.low, (r) => r.high),
-      { name: 'decisions', kind: 'count', value: (r) => r.decisions },
-      { name: 'loss if chosen', kind: 'num', value: (r) => r.expected_loss }] }),
-    h('p', { class: 'fine' }, e.statement, ' ', e.betting_odds));
-}
+/** Arms of the statistics, the best first. */
+const armsOf = ({ stats }) => stats.arms.map((a) => ({ arm: a.arm, decisions: a.decisions, rewards: a.rewards, mean: a.mean_reward, low: a.lower, high: a.upper }))
+  .sort((a, b) => (b.mean ?? -Infinity) - (a.mean ?? -Infinity));
 
 function leaders(data) {
   const rows = armsOf(data);
@@ -206,7 +204,7 @@ function headline({ stats }) {
     'The policy earns ', of_(policy), ` a decision, over ${count(policy.rewards)} rewards`,
     holdout.rewards > 0 ? [`; the holdout `, of_(holdout), ` over ${count(holdout.rewards)}`] : null,
     stopped.rewards > 0 ? ['; while stopped ', of_(stopped)] : null,
-    `. ${count(stats.pending)} decisions wait for their reward.`);
+    `. ${count(stats.pending)} decisions are open: a reward may come, or change.`);
 }
 
 function draw(data, choice) {
@@ -219,10 +217,11 @@ function draw(data, choice) {
   return h('div', {},
     headline(data),
     data.stats.warnings.map((text) => h('p', { class: 'problem' }, text)),
-    ends ? [course(marked, ends), shares(marked, choice, ends)] : h('p', { class: 'none' }, 'No decisions in this time.'),
+    ends ? [course(marked, ends), courses(marked, choice, ends), choice.by === 'metric' ? null : shares(marked, choice, ends)] : h('p', { class: 'none' }, 'No decisions in this time.'),
     changed.length ? h('p', { class: 'fine' }, 'Dashed lines: the configuration changed (', changed.map((m, i) => [i ? ', ' : '', `version ${m.version}, ${time(m.when)}`]), ').') : null,
     data.experiment.experiment ? proved(data.experiment) : null,
     leaders(data),
+    data.stats.metrics ? measured(data.stats.metrics) : null,
     data.experiment.experiment ? null : h('p', { class: 'fine' }, `No experiment: ${data.experiment.why ?? data.experiment.state}. With one, this page says which arm is proved to be better (docs/EXPERIMENTS.md).`));
 }
 
@@ -232,6 +231,6 @@ export function traffic(page) {
   return h('div', {}, h('h1', {}, 'Rewards of ', id(page.tenant)),
     h('div', { class: 'controls' },
       field('Time', { chosen: choice.range, onchange: (e) => turn({ range: e.target.value }) }, RANGES),
-      field('Traffic', { chosen: choice.by, onchange: (e) => turn({ by: e.target.value }) }, BY)),
+      field('Of what', { chosen: choice.by, onchange: (e) => turn({ by: e.target.value }) }, BY)),
     page.live(() => load(page, choice), (data) => draw(data, choice), 10));
 }

@@ -118,6 +118,11 @@ static enum kb_err take(struct ld_shadow *s, const struct kb_event *ev, struct k
     case KB_EV_MEASURED: /* metrics are the tenant's, whose objective alone is learned */
         s->n_passed++;
         return KB_OK;
+    case KB_EV_FORGOTTEN: /* where there is nothing yet, there is nothing to forget */
+        if (s->has_begun)
+            break;
+        s->n_passed++;
+        return KB_OK;
     case KB_EV_DECIDED:
         own.as.decided.level = 0;
         break;

@@ -277,7 +277,7 @@ static int begin(struct ld_http *h, const struct ld_http_options *o, struct ld_m
 {
     struct ld_endpoint e = {.port = o->port, .is_ipv6 = strchr(o->host, ':') != NULL};
     snprintf(e.host, sizeof e.host, "%s", o->host);
-    h->listen_fd = ld_endpoint_listen(&e, 4096, why);
+    h->listen_fd = o->listen_fd > 0 ? o->listen_fd : ld_endpoint_listen(&e, 4096, why);
     if (h->listen_fd < 0)
         return -1;
     h->port = e.port;
@@ -370,7 +370,8 @@ void ld_http_sweep(struct ld_http *h)
 }
 
 /* From here on the kernel refuses connections, and resets those that it had accepted but we had not; nothing was
- * promised to them. Called twice it does nothing. */
+ * promised to them. On a socket that a service manager keeps they wait for the next process. Called twice it does
+ * nothing. */
 void ld_http_quiesce(struct ld_http *h)
 {
     if (h != NULL && !atomic_exchange(&h->is_quiescing, true))

@@ -33,6 +33,7 @@ struct ld_http_options {
     struct ld_tls *tls; /* NULL: plain HTTP; else outlives the server */
     const char *host;   /* numeric address */
     int port;           /* 0: any free port */
+    int listen_fd;      /* a socket that listens there already, ours from here on; 0: there is none */
     unsigned threads;
     struct ld_http_limits limits;
     size_t max_head; /* bytes of a request line with its headers */

@@ -5,12 +5,16 @@
  * loopback rule on. SO_REUSEADDR lets a restarted server have its port back while old connections are in TIME_WAIT;
  * on Linux it does not let two servers share a port.
  *
+ * A socket that a service manager keeps is taken as it is: connections wait in it from one process to the next, so a
+ * restart refuses none (docs/decisions/0128-sockets-that-stay.md).
+ *
  * An endpoint is a plain value, parsed when the options are checked and again when the server starts; the socket
  * belongs to whoever called ld_endpoint_listen. */
 #include "http/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +28,8 @@ union address {
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
 };
+
+#define FIRST_INHERITED 3 /* what sd_listen_fds(3) promises */
 
 /* Decimal port at text, nothing behind it. -1 when malformed. Signs and blanks are refused, and with five digits atoi
  * cannot overflow. */
@@ -144,4 +150,71 @@ fail:
     if (fd >= 0)
         close(fd);
     return -1;
+}
+
+/* The whole number that a variable has; -1 where it is none, or is not there. */
+static long number_of(const char *text)
+{
+    char *end;
+    if (text == NULL || text[0] < '0' || text[0] > '9')
+        return -1;
+    errno = 0;
+    const long n = strtol(text, &end, 10);
+    return *end == '\0' && errno == 0 ? n : -1;
+}
+
+/* What keeps fd from being served, as the end of a sentence; NULL: it listens for TCP, at the address *a. */
+static const char *fault_of(int fd, union address *a)
+{
+    int type = 0, is_listening = 0;
+    socklen_t n = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) != 0)
+        return strerror(errno);
+    n = sizeof *a;
+    memset(a, 0, sizeof *a);
+    if (type != SOCK_STREAM || getsockname(fd, &a->any, &n) != 0 ||
+        (a->any.sa_family != AF_INET && a->any.sa_family != AF_INET6))
+        return "it is not one of TCP (ListenStream=HOST:PORT)";
+    n = sizeof is_listening;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &n) != 0 || !is_listening)
+        return "it does not listen (Accept=no)";
+    return NULL;
+}
+
+/* Its numbers as text. The kernel's addresses are shorter than an endpoint's. */
+static void name_address(const union address *a, struct ld_endpoint *e)
+{
+    *e = (struct ld_endpoint){.is_ipv6 = a->any.sa_family == AF_INET6};
+    if (e->is_ipv6)
+        inet_ntop(AF_INET6, &a->v6.sin6_addr, e->host, sizeof e->host);
+    else
+        inet_ntop(AF_INET, &a->v4.sin_addr, e->host, sizeof e->host);
+    e->port = ntohs(e->is_ipv6 ? a->v6.sin6_port : a->v4.sin_port);
+}
+
+/* What is meant for another process is not looked at: variables are passed on to children, sockets are not. The socket
+ * is made non-blocking, as ours are. It outlasts an execv: the program may run itself again for other kernels. */
+int ld_endpoint_inherited(struct ld_endpoint *e, int *fd, char *(*env_of)(const char *name), struct ld_message *why)
+{
+    union address a;
+    const char *given = env_of("LISTEN_FDS");
+    if (given == NULL || number_of(env_of("LISTEN_PID")) != (long)getpid())
+        return 0;
+    const long n = number_of(given);
+    if (n < 0)
+        return ld_fail(why, "LISTEN_FDS: \"%s\" is no number of sockets", given);
+    if (n == 0)
+        return 0;
+    if (n > 1)
+        return ld_fail(why, "%ld sockets were handed over: one is served (a single ListenStream= in laplaced.socket)",
+                       n);
+    const char *fault = fault_of(FIRST_INHERITED, &a);
+    if (fault != NULL)
+        return ld_fail(why, "the socket that was handed over cannot be served: %s", fault);
+    const int flags = fcntl(FIRST_INHERITED, F_GETFL);
+    if (flags < 0 || fcntl(FIRST_INHERITED, F_SETFL, flags | O_NONBLOCK) != 0)
+        return ld_fail(why, "the socket that was handed over cannot be served: %s", strerror(errno));
+    name_address(&a, e);
+    *fd = FIRST_INHERITED;
+    return 1;
 }

@@ -24,4 +24,9 @@ bool ld_endpoint_is_loopback(const struct ld_endpoint *e);
 /* A listening, non-blocking socket, the port in force in e->port; or -1 with why naming the address. */
 int ld_endpoint_listen(struct ld_endpoint *e, int backlog, struct ld_message *why);
 
+/* The socket that a service manager has made for us, if there is one (sd_listen_fds(3)): 1, with its descriptor and its
+ * address; 0: there is none; -1 with why it cannot be listened on. env_of is getenv, or a test's. Called at any time,
+ * it finds the same. */
+int ld_endpoint_inherited(struct ld_endpoint *e, int *fd, char *(*env_of)(const char *name), struct ld_message *why);
+
 #endif

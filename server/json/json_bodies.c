@@ -235,10 +235,16 @@ static const struct ld_row user_reward_rows[] = {
 /* Of a user, or of a decision: what names neither is one of a decision that lacks its id, unless it asks for all. */
 static void read_reward(struct ld_in *in, const struct ld_value *v, struct ld_reward *out)
 {
-    const bool has_decision = ld_member_of(v, "decision") != NULL, has_user = ld_member_of(v, "user") != NULL;
+    bool has_decision = false, has_user = false, has_all = false;
+    for (size_t i = 0; i < ld_n_members(v); i++) {
+        const char *key = v->as.member[i].key;
+        has_decision |= ld_is_key(key, "decision");
+        has_user |= ld_is_key(key, "user");
+        has_all |= ld_is_key(key, "all");
+    }
     if (has_decision && has_user)
         ld_in_fault(in, "user", "expected a decision or a user, not both");
-    else if (has_user || (!has_decision && ld_member_of(v, "all") != NULL))
+    else if (has_user || (!has_decision && has_all))
         (void)ld_in_body(in, v, &ld_user_reward_rules, user_reward_rows, out);
     else
         (void)ld_in_body(in, v, &ld_reward_rules, reward_rows, out);

@@ -40,7 +40,7 @@ struct line {
     size_t n_slate, n_mixture;
     struct sums other[KB_N_MIXTURE - 1];
     struct kb_tuning tuning; /* of a refit; or the scales in force at the beginning of a summary */
-    bool has_scales, has_forgotten, has_sums;
+    bool has_scales, has_forgotten, has_sums, has_match;
 };
 
 #define AT(member) offsetof(struct line, member)
@@ -53,8 +53,8 @@ static const struct ld_rule any = {.lo = 0, .hi = INFINITY}, real = {.lo = -INFI
                             probability = {.lo = 0, .hi = 1, .is_lo_open = true},
                             number = {.lo = 0, .hi = UINT32_MAX - 1}, count = {.lo = 0, .hi = MAX_COUNT},
                             one_or_more = {.lo = 1, .hi = MAX_COUNT}, level = {.lo = 1, .hi = KB_MAX_LEVEL},
-                            level_or_none = {.lo = 0, .hi = KB_MAX_LEVEL}, word = {.lo = 1, .hi = 32},
-                            dropped_text = {.lo = 1, .hi = LD_MAX_DROPPED},
+                            share = {.lo = 0, .hi = 1}, level_or_none = {.lo = 0, .hi = KB_MAX_LEVEL},
+                            word = {.lo = 1, .hi = 32}, dropped_text = {.lo = 1, .hi = LD_MAX_DROPPED},
                             up_to_most_tunings = {.lo = 0, .hi = KB_MOST_TUNINGS},
                             up_to_most_values = {.lo = 1, .hi = KB_MOST_VALUES},
                             up_to_most_odds = {.lo = 1, .hi = KB_MOST_ODDS},
@@ -188,6 +188,7 @@ static const struct ld_row decided[] = {
     WORD("route", OPTIONAL, EV(decided.route), kb_route_words),
     TIME("assigned_until", OPTIONAL, EV(decided.assigned_until_ms)),
     NUMBER("level", OPTIONAL, EV(decided.level), &level),
+    {"match", LD_ROW_REAL, LD_ROW_HAS, EV(decided.match), EV(decided.has_match), .rule = &share},
     SHORT_LIST("slate", OPTIONAL, AT(slate), AT(n_slate), &slate, &two_slots_or_more),
     LIST("among", OPTIONAL, EV(decided.among), EV(decided.n_among), &among),
     SHORT_LIST("odds", OPTIONAL, EV(decided.odds), EV(decided.n_odds), &odds, &up_to_most_odds),
@@ -285,6 +286,9 @@ static const struct ld_row redacted[] = {
     {"dropped", LD_ROW_TEXT, OPTIONAL, EV(redacted.dropped), .rule = &dropped_text},
     BY,
 };
+
+/* Learning starts anew; what stands before it stays in the log. */
+static const struct ld_row forgotten[] = {HEAD, BY};
 
 /* --- dictionary ---------------------------------------------------------------------------------------- */
 
@@ -512,6 +516,9 @@ static const struct ld_row open_slot_rows[] = {
     VECTOR("x", 0, offsetof(struct kb_ev_open_slot, x), LD_DIM_POINT),
     REAL_OR_NOT("reward", offsetof(struct kb_ev_open_slot, reward), offsetof(struct kb_ev_open_slot, has_reward)),
     REAL("halvings", OPTIONAL | LD_ROW_OR_ZERO, offsetof(struct kb_ev_open_slot, halvings)),
+    REAL_OR_NOT("model", offsetof(struct kb_ev_open_slot, model), offsetof(struct kb_ev_open_slot, has_model)),
+    FLAG("unlearned", OPTIONAL, offsetof(struct kb_ev_open_slot, is_unlearned)),
+    FLAG("forgotten", OPTIONAL, offsetof(struct kb_ev_open_slot, is_forgotten)),
 };
 static const struct ld_list open_slots = {LD_ROWS(open_slot_rows), sizeof(struct kb_ev_open_slot), LD_LIST_OBJECTS,
                                           NULL};
@@ -550,6 +557,7 @@ static const struct ld_row known_arm_rows[] = {
     COUNT("decided", KNOWN(decided)),
     COUNT("rewarded", KNOWN(rewarded)),
     REAL("reward_sum", 0, KNOWN(reward_sum)),
+    REAL("square_sum", OPTIONAL, KNOWN(square_sum)),
 };
 static const struct ld_list known_arms = {LD_ROWS(known_arm_rows), sizeof(struct kb_ev_known_arm), LD_LIST_OBJECTS,
                                           NULL};
@@ -598,6 +606,12 @@ static const struct ld_row reward_sums_rows[] = {
 };
 static const struct ld_rows reward_sums = LD_ROWS(reward_sums_rows);
 
+static const struct ld_row match_rows[] = {
+    COUNT("decisions", PART(totals.compared)),
+    REAL("sum", 0, PART(totals.match_sum)),
+};
+static const struct ld_rows match = LD_ROWS(match_rows);
+
 static const struct ld_row part_end[] = {
     PART_HEAD,
     COUNT("decided", PART(totals.decided)),
@@ -609,6 +623,8 @@ static const struct ld_row part_end[] = {
     REAL("square_sum", 0, PART(totals.square_sum)),
     COUNT("reset_rows", PART(totals.reset_rows)),
     REAL("reset_observations", 0, PART(totals.reset_count)),
+    {"unlearned", LD_ROW_COUNT, OPTIONAL, PART(totals.unlearned), .rule = &count},
+    OBJECT("match", LD_ROW_HAS, 0, AT(has_match), &match),
     OBJECT("routes", LD_ROW_YOUNG, 0, 0, &routes),
     OBJECT("sums", LD_ROW_HAS, 0, AT(has_sums), &reward_sums),
     OBJECT("forgetting", LD_ROW_HAS, 0, AT(has_forgotten), &forgetting),
@@ -633,6 +649,7 @@ static void open_summary(struct line *l)
     if (part->part == KB_PART_DECISION)
         l->first.arm = part->slots[0].arm;
     l->has_forgotten = !kb_decay_is_none(&part->totals.decay);
+    l->has_match = part->totals.compared > 0;
     l->has_sums = part->totals.sums.lowest <= part->totals.sums.highest;
     l->has_scales = part->in_force != NULL;
     if (l->has_scales)
@@ -679,6 +696,7 @@ static const struct {
     [KB_EV_REDACTED] = {LD_ROWS(redacted), NULL, NULL},
     [KB_EV_TUNED] = {LD_ROWS(tuned), open_tuned, close_tuned},
     [KB_EV_MEASURED] = {LD_ROWS(measured), NULL, NULL},
+    [KB_EV_FORGOTTEN] = {LD_ROWS(forgotten), NULL, NULL},
 };
 
 /* Those of a type, where a part of a summary, or whether it is a reset, says which. */

@@ -16,11 +16,13 @@
 #include <string.h>
 
 #include "json/json_out.h"
+#include "json/json_routing.h"
 #include "json/json_vector.h"
 
 #define MOST_NAME_BYTES 64u
 #define MOST_VALUE_BYTES 256u
 #define MOST_EVENTS 1000u
+#define TRACK_PATH "/ofrep/v1/track"
 
 /* --- the context --------------------------------------------------------------------------------------- */
 
@@ -115,28 +117,51 @@ static const char *read_text(struct ld_in *in, const struct ld_value *object, co
     return text;
 }
 
-/* What a client tells of an event beside this (its context, its id, its time, more attributes) is not read. */
+/* The one who acted, where the event names no decision. */
+static const char *read_actor(struct ld_in *in, const struct ld_value *context)
+{
+    const size_t here = ld_in_key(in, "context");
+    const char *user = NULL;
+    if (context != NULL && !ld_is(context, LD_V_OBJECT))
+        ld_in_fault(in, NULL, "expected an object");
+    else if (ld_member_of(context, "targetingKey") != NULL)
+        user = read_text(in, context, "targetingKey", &ld_id_rule, true);
+    else
+        ld_in_fault(in, "targetingKey", "required where attributes.decision names no decision");
+    ld_in_leave(in, here);
+    return user;
+}
+
+/* What a client tells of an event beside this (more of its context, more attributes) is not read. */
 static void read_event(struct ld_in *in, const struct ld_value *v, struct ld_track_event *out)
 {
-    const struct ld_value *attributes = ld_member_of(v, "attributes"), *value = ld_member_of(v, "value");
+    const struct ld_value *attributes = ld_member_of(v, "attributes"), *value = ld_member_of(v, "value"),
+                          *at = ld_member_of(v, "timestamp");
+    struct ld_reward *r = &out->reward;
     if (!ld_is(v, LD_V_OBJECT)) {
         ld_in_fault(in, NULL, "expected an object");
         return;
     }
-    const char *name = read_text(in, v, "name", &ld_id_rule, true);
-    out->is_exposure = name != NULL && strcmp(name, "$exposure") == 0;
-    out->value = 1;
-    if (value != NULL) {
-        const size_t here = ld_in_key(in, "value");
-        (void)ld_in_real(in, value, &ld_reward_rules.rule[LD_REWARD_REWARD], &out->value);
-        ld_in_leave(in, here);
-    }
-    const size_t here = ld_in_key(in, "attributes");
+    *r = (struct ld_reward){.reward = 1, .is_tracked = true};
+    r->event = read_text(in, v, "name", &ld_id_rule, true);
+    r->id = read_text(in, v, "id", &ld_reward_rules.rule[LD_REWARD_ID], false);
+    out->is_exposure = r->event != NULL && strcmp(r->event, "$exposure") == 0;
+    size_t here = ld_in_key(in, "value");
+    if (value != NULL)
+        (void)ld_in_real(in, value, &ld_reward_rules.rule[LD_REWARD_REWARD], &r->reward);
+    ld_in_leave(in, here);
+    here = ld_in_key(in, "timestamp");
+    if (at != NULL)
+        ld_in_moment(in, at, &r->happened_at_ms);
+    ld_in_leave(in, here);
+    here = ld_in_key(in, "attributes");
     if (attributes != NULL && !ld_is(attributes, LD_V_OBJECT))
         ld_in_fault(in, NULL, "expected an object");
     out->flag = read_text(in, attributes, "flag", &ld_id_rule, false);
-    out->decision = read_text(in, attributes, "decision", &ld_decision_id_rule, true);
+    r->decision = read_text(in, attributes, "decision", &ld_decision_id_rule, false);
     ld_in_leave(in, here);
+    if (ld_member_of(attributes, "decision") == NULL)
+        r->user = read_actor(in, ld_member_of(v, "context"));
 }
 
 int ld_decode_track(struct ld_doc *doc, struct ld_track_event **out, size_t *n, struct ld_problem *p)
@@ -196,6 +221,7 @@ char *ld_encode_flag(const struct kb_engine *e, const char *flag, const char *de
     ld_text_put_number(&t, "propensity", d->propensity[d->chosen]);
     ld_text_put_string(&t, "route", kb_word(&kb_route_words, (int)d->route));
     ld_text_put_count(&t, "version", kb_engine_version(e));
+    ld_text_put_string(&t, "trackUrl", TRACK_PATH);
     ld_text_lit(&t, "}}");
     return ld_text_take(&t, n);
 }

@@ -1,14 +1,17 @@
 /* Keys: the body that asks for one, and how they are shown. A role that the kind of key cannot have is a fault of the
  * body; one that the caller may not give is not looked at here (api_keys.c). */
 #include <stdio.h>
+#include <string.h>
 
 #include "json/json_keys.h"
 #include "json/json_out.h"
 #include "json/json_util.h"
+#include "base/names.h"
 
 /* The two kinds of key have the same members, under different rules. */
 _Static_assert((int)LD_TENANT_KEY_ROLES == (int)LD_SERVER_KEY_ROLES, "one reader for both");
 _Static_assert((int)LD_TENANT_KEY_LABEL == (int)LD_SERVER_KEY_LABEL, "one reader for both");
+_Static_assert((int)LD_TENANT_KEY_EXPIRES_IN_S == (int)LD_SERVER_KEY_EXPIRES_IN_S, "one reader for both");
 
 struct key_reading {
     struct ld_key *out;
@@ -33,6 +36,50 @@ static void read_roles(struct ld_in *in, const struct ld_value *array, const str
     }
 }
 
+/* The name of a tenant, or what such a name may begin with and a star; the star alone is all of them. */
+static bool is_pattern(const char *text)
+{
+    char name[LD_PATTERN_BYTES + 1];
+    size_t n = strlen(text);
+    if (n == 0 || n > LD_PATTERN_BYTES)
+        return false;
+    n -= text[n - 1] == '*';
+    memcpy(name, text, n);
+    name[n] = '\0';
+    return n == 0 || ld_tenant_name_is_valid(name);
+}
+
+static bool is_listed(const char *const *seen, size_t n, const char *text)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(seen[i], text) == 0)
+            return true;
+    return false;
+}
+
+/* There is room for all that the rule lets in. */
+static void read_patterns(struct ld_in *in, const struct ld_value *array, const struct ld_rule *rule, char *out)
+{
+    const char *seen[LD_MAX_PATTERNS];
+    size_t n = 0;
+    if (!ld_in_list(in, array, rule))
+        return;
+    for (size_t i = 0; i < ld_n_items(array) && n < LD_MAX_PATTERNS; i++) {
+        const size_t here = ld_in_item(in, array, i);
+        const struct ld_value *v = ld_item_of(array, i);
+        const char *text = ld_is(v, LD_V_STRING) ? ld_string_of(v) : "";
+        if (strlen(text) != ld_string_bytes(v) || !is_pattern(text)) {
+            ld_in_fault(in, NULL, "expected the name of a tenant, or its beginning and a *");
+        } else if (is_listed(seen, n, text)) {
+            ld_in_fault(in, NULL, "the tenant is there already");
+        } else {
+            (void)sprintf(out + strlen(out), "%s%s", n > 0 ? "," : "", text);
+            seen[n++] = text;
+        }
+        ld_in_leave(in, here);
+    }
+}
+
 static void read_key(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     const struct key_reading *r = arg;
@@ -42,9 +89,23 @@ static void read_key(struct ld_in *in, size_t i, const struct ld_value *v, void 
     } else if (i == LD_TENANT_KEY_LABEL) {
         const char *label = ld_in_text(in, v, rule);
         (void)snprintf(r->out->label, sizeof r->out->label, "%s", label != NULL ? label : "");
+    } else if (i == LD_SERVER_KEY_TENANTS) {
+        read_patterns(in, v, rule, r->out->patterns);
     } else {
         r->out->expires_at = r->now_ms + 1000 * (int64_t)ld_in_count(in, v, rule, 0);
     }
+}
+
+/* Of a key of the server's own: it decides for the tenants that it names, or for none. */
+static void check_span(struct ld_in *in, const struct ld_value *root, unsigned roles)
+{
+    const bool has_tenants = ld_member_of(root, "tenants") != NULL;
+    if ((roles & LD_ROLE_DECIDE) != 0 && roles != LD_ROLE_DECIDE)
+        ld_in_fault(in, "roles", "a key that decides for several tenants has no other role");
+    if ((roles & LD_ROLE_DECIDE) != 0 && !has_tenants)
+        ld_in_fault(in, "tenants", "required beside the role `decide`");
+    else if ((roles & LD_ROLE_DECIDE) == 0 && has_tenants)
+        ld_in_fault(in, "tenants", "expected beside the role `decide` alone");
 }
 
 /* Without roles a key of the server's own is an admin's; a tenant's must have some. */
@@ -54,7 +115,8 @@ int ld_decode_key(struct ld_doc *doc, bool is_tenants, int64_t now_ms, struct ld
     ld_in_init(&in, doc, p);
     *out = (struct ld_key){.roles = is_tenants ? 0 : LD_ROLE_ADMIN};
     struct key_reading r = {out, is_tenants ? &ld_tenant_key_rules : &ld_server_key_rules, now_ms};
-    (void)ld_in_members(&in, &doc->root, r.rules, read_key, &r);
+    if (ld_in_members(&in, &doc->root, r.rules, read_key, &r) && !is_tenants)
+        check_span(&in, &doc->root, out->roles);
     return ld_in_done(&in);
 }
 
@@ -68,6 +130,23 @@ static void put_time(struct ld_text *t, const char *name, int64_t at_ms)
         ld_text_lit(t, "null");
 }
 
+/* Left out where there are none. */
+static void put_patterns(struct ld_text *t, const char *patterns)
+{
+    if (patterns[0] == '\0')
+        return;
+    ld_text_key(t, "tenants");
+    ld_text_lit(t, "[");
+    for (size_t n; *patterns != '\0'; patterns += n + (patterns[n] == ',')) {
+        char one[LD_PATTERN_BYTES + 1];
+        n = strcspn(patterns, ",");
+        (void)snprintf(one, sizeof one, "%.*s", (int)n, patterns);
+        ld_text_item(t);
+        ld_text_string(t, one);
+    }
+    ld_text_lit(t, "]");
+}
+
 static void put_key(struct ld_text *t, const struct ld_key *key, const char *text)
 {
     ld_text_lit(t, "{");
@@ -75,6 +154,7 @@ static void put_key(struct ld_text *t, const struct ld_key *key, const char *tex
     if (text != NULL)
         ld_text_put_string(t, "key", text);
     ld_text_put_string(t, "tenant", key->tenant[0] != '\0' ? key->tenant : NULL);
+    put_patterns(t, key->patterns);
     ld_text_key(t, "roles");
     ld_text_lit(t, "[");
     for (size_t i = 0; i < LD_N_ROLES; i++)

@@ -1,6 +1,9 @@
 /* Limits of a tenant as JSON: the body that sets them, and how they are shown. */
 
 #include "json/json_limits.h"
+
+#include <math.h>
+
 #include "json/json_util.h"
 
 struct limits_reading {
@@ -31,7 +34,7 @@ int ld_decode_limits(struct ld_doc *doc, struct ld_rate *out, bool *is_own, stru
     return ld_in_done(&in);
 }
 
-char *ld_encode_limits(const struct ld_rate *limit, bool is_own, size_t *n)
+char *ld_encode_limits(const struct ld_rate *limit, bool is_own, double fill, size_t *n)
 {
     struct ld_text t;
 
@@ -40,6 +43,7 @@ char *ld_encode_limits(const struct ld_rate *limit, bool is_own, size_t *n)
     ld_text_put_number(&t, "rate", limit->rate);
     ld_text_put_number(&t, "burst", limit->burst);
     ld_text_put_bool(&t, "own", is_own);
+    ld_text_put_known(&t, "available", limit->rate > 0 ? fill : (double)NAN);
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);
 }

@@ -75,7 +75,8 @@ struct ld_model_text {
     struct kb_conf_facts confidence;
 };
 int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, struct ld_model_text *m);
-char *ld_end_model(struct ld_model_text *m, size_t *n);
+/* history NULL: not asked for. */
+char *ld_end_model(struct ld_model_text *m, const struct ld_model_history *history, size_t *n);
 
 char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w, uint64_t n_unknown_rewards,
                       size_t *n);

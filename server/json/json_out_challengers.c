@@ -23,6 +23,17 @@ void ld_put_estimate(struct ld_text *t, const char *name, struct kb_estimate e)
     ld_text_lit(t, "}");
 }
 
+static void put_estimates(struct ld_text *t, const struct kb_snips *s)
+{
+    ld_put_estimate(t, "snips", kb_snips_value(s, LD_CHALLENGERS_LEVEL));
+    ld_text_put_number(t, "ess", kb_snips_ess(s));
+    begin_estimate(t, "weights", kb_snips_weight(s, LD_CHALLENGERS_LEVEL));
+    ld_text_put_number(t, "max", s->max);
+    ld_text_lit(t, "}");
+    ld_put_estimate(t, "in_force", kb_snips_logged(s, LD_CHALLENGERS_LEVEL));
+    ld_put_estimate(t, "difference", kb_snips_difference(s, LD_CHALLENGERS_LEVEL));
+}
+
 void ld_put_scores(struct ld_text *t, const struct ld_score *s)
 {
     ld_text_put_count(t, "decisions", s->sums.n);
@@ -30,13 +41,40 @@ void ld_put_scores(struct ld_text *t, const struct ld_score *s)
     ld_text_put_count(t, "unrewarded", s->n_unrewarded);
     ld_text_put_count(t, "unknown", s->n_unknown);
     ld_text_put_count(t, "lost", s->n_lost);
-    ld_put_estimate(t, "snips", kb_snips_value(&s->sums, LD_CHALLENGERS_LEVEL));
-    ld_text_put_number(t, "ess", kb_snips_ess(&s->sums));
-    begin_estimate(t, "weights", kb_snips_weight(&s->sums, LD_CHALLENGERS_LEVEL));
-    ld_text_put_number(t, "max", s->sums.max);
+    put_estimates(t, &s->sums);
+}
+
+static void put_history(struct ld_text *t, const struct ld_score_history *h)
+{
+    if (h == NULL)
+        return;
+    ld_text_key(t, "history");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < h->n; i++) {
+        const struct ld_score_point *p = &h->point[i];
+
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_count(t, "seq", p->seq);
+        ld_text_key(t, "at");
+        ld_text_time(t, p->at_ms);
+        ld_text_put_count(t, "decisions", p->sums.n);
+        put_estimates(t, &p->sums);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
+/* How often the same arm would have been shown; nothing where nothing was compared. */
+void ld_put_match(struct ld_text *t, uint64_t n, double sum)
+{
+    if (n == 0)
+        return;
+    ld_text_key(t, "match");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "decisions", n);
+    ld_text_put_number(t, "share", sum / (double)n);
     ld_text_lit(t, "}");
-    ld_put_estimate(t, "in_force", kb_snips_logged(&s->sums, LD_CHALLENGERS_LEVEL));
-    ld_put_estimate(t, "difference", kb_snips_difference(&s->sums, LD_CHALLENGERS_LEVEL));
 }
 
 /* The interval holds at every look, at the guardrail's level. */
@@ -86,7 +124,9 @@ static void put_challenger(struct ld_text *t, const struct ld_challenger_view *v
     ld_text_put_string(t, "digest", v->has_digest ? digest : NULL);
     ld_text_put_count(t, "since", v->scores.since);
     ld_put_scores(t, &v->scores);
+    ld_put_match(t, v->scores.n_compared, v->scores.match_sum);
     put_guardrail(t, &v->scores.guard);
+    put_history(t, v->history);
     ld_text_lit(t, "}");
 }
 

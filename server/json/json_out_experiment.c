@@ -181,6 +181,8 @@ static void put_difference(struct ld_text *t, const char *name, const struct ld_
     say_difference(text, name, v, d);
     say(stop, name, v->stop.verdict, v->stop.low, v->stop.high, d);
     put_estimate(t, v);
+    ld_text_put_known(t, "lift_lower", v->lift_lower);
+    ld_text_put_known(t, "lift_upper", v->lift_upper);
     ld_text_put_known(t, "needed", v->needed);
     ld_text_put_number(t, "reach", v->reach);
     ld_text_put_string(t, "verdict", verdicts[v->verdict]);

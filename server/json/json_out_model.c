@@ -277,7 +277,51 @@ int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, st
     return 0;
 }
 
-char *ld_end_model(struct ld_model_text *m, size_t *n)
+/* As the confidence rule saw it last; null where none reads it. */
+static void put_spectrum(struct ld_text *t, const struct kb_posterior_facts *facts)
+{
+    ld_text_key(t, "spectrum");
+    if (facts->n_top == 0) {
+        ld_text_lit(t, "null");
+        return;
+    }
+    ld_text_lit(t, "{");
+    ld_text_put_number(t, "observations", facts->n_seen);
+    ld_text_key(t, "eigenvalues");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < facts->n_top; i++) {
+        ld_text_item(t);
+        ld_text_number(t, facts->top[i]);
+    }
+    ld_text_lit(t, "]}");
+}
+
+static void put_history(struct ld_text *t, const struct ld_model_history *h)
+{
+    if (h == NULL)
+        return;
+    ld_text_key(t, "history");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < h->n; i++) {
+        const struct ld_model_point *p = &h->point[i];
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_count(t, "seq", p->seq);
+        ld_text_key(t, "at");
+        ld_text_time(t, p->at_ms);
+        ld_text_put_count(t, "version", p->version);
+        ld_text_put_count(t, "events", p->learned);
+        ld_text_put_count(t, "points", p->points);
+        ld_text_put_known(t, "cap", p->cap);
+        ld_text_put_known(t, "effective_dimension", p->effective_dimension);
+        ld_text_put_known(t, "information_gain", p->information_gain);
+        ld_text_put_known(t, "first_weight", p->first_weight);
+        ld_text_lit(t, "}");
+    }
+    ld_text_lit(t, "]");
+}
+
+char *ld_end_model(struct ld_model_text *m, const struct ld_model_history *history, size_t *n)
 {
     struct kb_posterior_facts facts = {0};
 
@@ -286,7 +330,9 @@ char *ld_end_model(struct ld_model_text *m, size_t *n)
     ld_text_put_number(&m->text, "effective_dimension", facts.effective_dimension);
     ld_text_put_number(&m->text, "information_gain", facts.information_gain);
     ld_text_put_count(&m->text, "clamped", facts.n_clamped);
+    put_spectrum(&m->text, &facts);
     put_confidence(&m->text, &m->confidence, facts.n_empty);
+    put_history(&m->text, history);
     ld_text_lit(&m->text, "}");
     return ld_text_take(&m->text, n);
 }

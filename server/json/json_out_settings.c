@@ -159,6 +159,8 @@ static bool is_silent(const struct ld_field *group, const struct ld_settings *s)
         return s->n_metrics == 0;
     if (group->kind == LD_FEATURES)
         return s->features.dim == 0;
+    if (strcmp(group->rule->key, "learn") == 0)
+        return spec->learns;
     if (group->kind == LD_RANGE_OR_NULL)
         return !*(const bool *)((const char *)s + group->flag);
     if (group->kind == LD_WEIGHTS)

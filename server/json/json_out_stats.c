@@ -17,21 +17,26 @@ static void put_mean(struct ld_text *t, double sum, uint64_t n)
     ld_text_put_known(t, "mean_reward", n > 0 ? sum / (double)n : (double)NAN);
 }
 
-/* The mean with its 95 % interval by the normal approximation; null where there is none. */
-static void put_route(struct ld_text *t, const char *name, const struct kb_route_stats *s)
+/* The mean with its 95 % interval by the normal approximation; null where there is none. square NaN: not known. */
+static void put_interval(struct ld_text *t, double sum, double square, uint64_t count)
 {
-    const double n = (double)s->rewarded, mean = n > 0 ? s->reward_sum / n : 0;
-    const double variance = n > 1 ? fmax(s->square_sum / n - mean * mean, 0) * n / (n - 1) : (double)NAN;
+    const double n = (double)count, mean = n > 0 ? sum / n : 0, off = square / n - mean * mean;
+    const double variance = n > 1 ? (off < 0 ? 0 : off) * n / (n - 1) : (double)NAN;
     const double half = NORMAL_975 * sqrt(variance / n);
 
+    put_mean(t, sum, count);
+    ld_text_put_known(t, "lower", mean - half);
+    ld_text_put_known(t, "upper", mean + half);
+}
+
+static void put_route(struct ld_text *t, const char *name, const struct kb_route_stats *s)
+{
     ld_text_key(t, name);
     ld_text_lit(t, "{");
     ld_text_put_count(t, "decisions", s->decided);
     ld_text_put_count(t, "repeated", s->repeated);
     ld_text_put_count(t, "rewards", s->rewarded);
-    put_mean(t, s->reward_sum, s->rewarded);
-    ld_text_put_known(t, "lower", mean - half);
-    ld_text_put_known(t, "upper", mean + half);
+    put_interval(t, s->reward_sum, s->square_sum, s->rewarded);
     ld_text_lit(t, "}");
 }
 
@@ -53,7 +58,7 @@ static void put_arm(struct ld_text *t, const struct ld_arm_stats *a)
     ld_text_put_string(t, "arm", a->arm);
     ld_text_put_count(t, "decisions", a->decided);
     ld_text_put_count(t, "rewards", a->rewarded);
-    put_mean(t, a->reward_sum, a->rewarded);
+    put_interval(t, a->reward_sum, a->square_sum, a->rewarded);
     ld_text_lit(t, "}");
 }
 
@@ -64,7 +69,7 @@ static void put_all_arms(struct ld_text *t, const struct kb_engine *e)
     ld_text_lit(t, "[");
     for (size_t i = 0; i < kb_engine_n_arms(e); i++) {
         struct kb_arm_view arm = kb_engine_arm(e, i);
-        struct ld_arm_stats a = {arm.id, arm.decided, arm.rewarded, arm.reward_sum};
+        struct ld_arm_stats a = {arm.id, arm.decided, arm.rewarded, arm.reward_sum, arm.square_sum};
         put_arm(t, &a);
     }
     ld_text_lit(t, "]");
@@ -108,13 +113,13 @@ static void put_metrics(struct ld_text *t, const struct ld_window_stats *w)
 static void put_totals(struct ld_text *t, const struct kb_engine_counts *c, uint64_t n_unknown_rewards)
 {
     ld_text_put_count(t, "decisions", c->decided);
-    ld_text_put_count(t, "rewards", c->learned);
+    ld_text_put_count(t, "rewards", c->valued);
     ld_text_put_count(t, "observations", c->observed);
     ld_text_put_count(t, "pending", c->pending);
     ld_text_put_count(t, "expired", c->expired);
     ld_text_put_count(t, "late", c->late);
     ld_text_put_count(t, "unknown", n_unknown_rewards);
-    put_mean(t, c->reward_sum, c->learned);
+    put_mean(t, c->reward_sum, c->valued);
 }
 
 /* `rewards` is in every part how many values `mean_reward` is the mean of: rewards told, observations, and the default
@@ -128,6 +133,7 @@ char *ld_encode_stats(const struct kb_engine *e, const struct ld_window_stats *w
     ld_text_lit(&t, "{");
     put_totals(&t, &c, n_unknown_rewards);
     put_routes(&t, c.routes);
+    ld_put_match(&t, c.compared, c.match_sum);
     put_all_arms(&t, e);
     put_metrics(&t, w);
     put_window(&t, w);

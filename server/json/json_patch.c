@@ -28,7 +28,7 @@
 #include "json/json_routing.h"
 
 /* The place of `challengers`, whose members have names of the caller's. */
-static const struct ld_rules names_of_challengers = {NULL, 0};
+static const struct ld_rules names_of_challengers = {NULL, 0, 0};
 
 /* The groups in which presets differ. */
 static const char *const of_preset[] = {"user_kernel", "context_kernel", "arm_kernel", "representation",

@@ -394,7 +394,8 @@ static void put_target(struct ld_text *t, const char *pointer)
                  {"/reward_window_s", "/rewardWaitTime"},
                  {"/default_reward", "/defaultReward"},
                  {"/rule/epsilon", "/explorationPercentage"},
-                 {"/retention/age_s", "/logRetentionDays"}};
+                 {"/retention/age_s", "/logRetentionDays"},
+                 {"/routing", "/learningMode"}};
     char target[192];
     size_t n = 0;
     const char *theirs = "";

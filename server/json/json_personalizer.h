@@ -33,8 +33,10 @@ char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n
 int ld_decode_rank_reward(struct ld_doc *doc, double *value, struct ld_problem *p);
 
 /* A service configuration as a patch of a tenant's, malloc'd: of what is another one than `now`. NULL with *p, or
- * without memory. And from what a tenant shows of itself (ld_encode_tenant). */
-char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n, struct ld_problem *p);
+ * without memory; *code is the word for it, where that is not the usual one. And from what a tenant shows of itself
+ * (ld_encode_tenant). */
+char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n, const char **code,
+                        struct ld_problem *p);
 char *ld_encode_service(const char *tenant, size_t n_tenant, size_t *n);
 
 /* {"error": ...}: a refusal, with the faults of the body as its details. Pointers into /select's body become those of

@@ -5,6 +5,9 @@
  *   rewardAggregation       aggregation            earliest is first, sum is sum
  *   explorationPercentage   rule.epsilon           0 to 1
  *   logRetentionDays        retention.age_s        -1: for ever
+ *   learningMode            Online                 the policy shows and learns
+ *                           Apprentice             routing.stopped and .apprentice, the first action for everybody
+ *                           LoggingOnly            learn is false
  *
  * What else that configuration has is either of no effect here, and taken, or would promise what is not done: that is
  * refused. */
@@ -163,20 +166,73 @@ static void read_retention(struct ld_in *in, const struct service *s, struct ld_
     }
 }
 
+/* --- modes of learning ------------------------------------------------------------------------------------- */
+
+enum mode { ONLINE, APPRENTICE, LOGGING_ONLY, N_MODES };
+static const char *const modes[N_MODES] = {"Online", "Apprentice", "LoggingOnly"};
+/* As a patch of a tenant; a baseline of one arm gives way to the rule. */
+static const char *const patch_of[N_MODES] = {"\"learn\":true,\"routing\":{\"stopped\":false,\"apprentice\":false}",
+                                              "\"learn\":true,\"routing\":{\"stopped\":true,\"apprentice\":true,"
+                                              "\"holdout\":{\"baseline\":{\"rule\":\"first\",\"arm\":"
+                                              "null}}}",
+                                              "\"learn\":false"};
+
+static enum mode mode_of(const struct ld_value *configuration)
+{
+    const struct ld_value *routing = ld_member_of(configuration, "routing");
+    if (ld_is(ld_member_of(configuration, "learn"), LD_V_FALSE))
+        return LOGGING_ONLY;
+    return ld_is(ld_member_of(routing, "stopped"), LD_V_TRUE) && ld_is(ld_member_of(routing, "apprentice"), LD_V_TRUE)
+               ? APPRENTICE
+               : ONLINE;
+}
+
+static bool is_changed(const struct service *s, const char *key)
+{
+    const struct ld_value *v = ld_member_of(s->body, key);
+    return v != NULL && !ld_is(v, LD_V_NULL) && !is_same(v, ld_member_of(s->now, key));
+}
+
+/* As there, not together with what a reward is. */
+static void read_mode(struct ld_in *in, const struct service *s, struct ld_text *t, const char **code)
+{
+    static const char expected[] = "expected \"Online\", \"Apprentice\" or \"LoggingOnly\"";
+    static const char *const apart[] = {"rewardWaitTime", "defaultReward", "rewardAggregation"};
+    const struct ld_value *v = member(in, s, "learningMode", LD_V_STRING, expected);
+    size_t mode = 0;
+    if (v == NULL)
+        return;
+    while (mode < N_MODES && strcmp(ld_string_of(v), modes[mode]) != 0)
+        mode++;
+    if (mode == N_MODES) {
+        ld_in_fault(in, "learningMode", "%s", expected);
+        return;
+    }
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        if (!is_changed(s, apart[i]))
+            continue;
+        *code = "InvalidLearningModeServiceConfiguration";
+        ld_in_fault(in, "learningMode", "expected no other %s in the same request", apart[i]);
+        return;
+    }
+    ld_text_item(t);
+    ld_text_lit(t, patch_of[mode]);
+}
+
 /* What would promise something that is not done here. */
-static void refuse_promises(struct ld_in *in, const struct service *s)
+static void refuse_promises(struct ld_in *in, const struct service *s, const char **code)
 {
     const struct ld_value *body = s->body;
-    const struct ld_value *mode = member(in, s, "learningMode", LD_V_STRING, "expected \"Online\"");
-    if (mode != NULL && strcmp(ld_string_of(mode), "Online") != 0)
-        ld_in_fault(in, "learningMode", "expected \"Online\": no other mode is offered");
-    if (ld_is(ld_member_of(body, "logMirrorEnabled"), LD_V_TRUE))
+    if (ld_is(ld_member_of(body, "logMirrorEnabled"), LD_V_TRUE)) {
+        *code = "InvalidSasUri";
         ld_in_fault(in, "logMirrorEnabled", "expected false: GET /tenants/{tenant}/export has the log");
+    }
     if (ld_is(ld_member_of(body, "isAutoOptimizationEnabled"), LD_V_TRUE))
         ld_in_fault(in, "isAutoOptimizationEnabled", "expected false: challengers with a guardrail are set by PATCH");
 }
 
-char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n, struct ld_problem *p)
+char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n, const char **code,
+                        struct ld_problem *p)
 {
     const struct ld_value *body = &doc->root;
     const struct service s = {body, &now->root};
@@ -192,7 +248,8 @@ char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n,
     read_aggregation(&in, &s, &t);
     read_number(&in, &s, "explorationPercentage", 0, &t, "rule", "epsilon");
     read_retention(&in, &s, &t);
-    refuse_promises(&in, &s);
+    read_mode(&in, &s, &t, code);
+    refuse_promises(&in, &s, code);
     ld_text_lit(&t, "}");
     if (ld_in_done(&in) == 0)
         return ld_text_take(&t, n);
@@ -227,7 +284,7 @@ char *ld_encode_service(const char *tenant, size_t n_tenant, size_t *n)
     ld_text_put_string(&t, "modelExportFrequency", "PT1S");
     ld_text_put_number(&t, "logRetentionDays", ld_is(age, LD_V_NUMBER) ? ld_number_of(age) / DAY_S : -1);
     ld_text_put_bool(&t, "logMirrorEnabled", false);
-    ld_text_put_string(&t, "learningMode", "Online");
+    ld_text_put_string(&t, "learningMode", modes[mode_of(now)]);
     ld_text_put_bool(&t, "isAutoOptimizationEnabled", false);
     ld_text_lit(&t, "}");
     char *text = ld_text_take(&t, n);

@@ -25,8 +25,8 @@ static void read_baseline_member(struct ld_in *in, size_t i, const struct ld_val
     struct kb_routing_spec *r = arg;
     const struct ld_rule *rule = &ld_baseline_rules.rule[i];
     if (i == LD_BASELINE_RULE) {
-        (void)ld_in_choice(in, v, rule);
-        r->baseline = KB_BASELINE_UNIFORM;
+        const char *name = ld_in_choice(in, v, rule);
+        r->baseline = name != NULL && strcmp(name, "first") == 0 ? KB_BASELINE_FIRST : KB_BASELINE_UNIFORM;
     } else {
         copy_text(r->arm, sizeof r->arm, ld_in_text(in, v, rule));
         r->baseline = KB_BASELINE_ARM;
@@ -72,6 +72,8 @@ static void read_routing(struct ld_in *in, size_t i, const struct ld_value *v, v
         (void)ld_in_members(in, v, &ld_holdout_rules, read_holdout, r);
     else if (i == LD_ROUTING_STOPPED)
         r->is_stopped = ld_in_flag(in, v);
+    else if (i == LD_ROUTING_APPRENTICE)
+        r->is_apprentice = ld_in_flag(in, v);
     else if (!ld_is(v, LD_V_NULL))
         (void)ld_in_members(in, v, &ld_sticky_rules, read_sticky, r);
 }
@@ -92,11 +94,11 @@ static void put_baseline(struct ld_text *t, const struct kb_routing_spec *r)
     if (r->baseline == KB_BASELINE_ARM)
         ld_text_put_string(t, "arm", r->arm);
     else
-        ld_text_put_string(t, "rule", "uniform");
+        ld_text_put_string(t, "rule", r->baseline == KB_BASELINE_FIRST ? "first" : "uniform");
     ld_text_lit(t, "}");
 }
 
-/* With every field, like the rest of a configuration. */
+/* With every field but an apprentice that there is not: what was written before there was one stays what it was. */
 void ld_text_routing(struct ld_text *t, const struct kb_routing_spec *r)
 {
     ld_text_lit(t, "{");
@@ -115,6 +117,8 @@ void ld_text_routing(struct ld_text *t, const struct kb_routing_spec *r)
         ld_text_lit(t, "null");
     }
     ld_text_put_bool(t, "stopped", r->is_stopped);
+    if (r->is_apprentice)
+        ld_text_put_bool(t, "apprentice", true);
     ld_text_lit(t, "}");
 }
 

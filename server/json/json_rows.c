@@ -290,7 +290,7 @@ void ld_in_rows(struct ld_in *in, const struct ld_value *v, const struct ld_rows
 static size_t rule_of(const struct ld_rules *rules, const char *key)
 {
     size_t i = 0;
-    while (i < rules->n && strcmp(rules->rule[i].key, key) != 0)
+    while (i < rules->n && !ld_is_key(rules->rule[i].key, key))
         i++;
     return i;
 }
@@ -317,8 +317,9 @@ static inline bool walk(struct ld_in *in, const struct ld_value *v, const struct
         }
         ld_in_leave(in, mark);
     }
-    for (size_t i = 0; i < rules->n; i++)
-        if (rules->rule[i].is_required && (seen >> i & 1) == 0)
+    uint64_t missing = rules->required & ~seen;
+    for (size_t i = 0; missing != 0; i++, missing >>= 1)
+        if ((missing & 1) != 0)
             ld_in_fault(in, rules->rule[i].key, "required");
     return true;
 }

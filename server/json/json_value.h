@@ -75,11 +75,17 @@ static inline size_t ld_n_members(const struct ld_value *v)
     return ld_is(v, LD_V_OBJECT) ? v->n : 0;
 }
 
+/* Most keys that differ do so in their first letter. */
+static inline bool ld_is_key(const char *a, const char *b)
+{
+    return a[0] == b[0] && strcmp(a, b) == 0;
+}
+
 /* NULL when there is none. O(members), of which there are a handful. */
 static inline const struct ld_value *ld_member_of(const struct ld_value *v, const char *key)
 {
     for (size_t i = 0; i < ld_n_members(v); i++)
-        if (strcmp(v->as.member[i].key, key) == 0)
+        if (ld_is_key(v->as.member[i].key, key))
             return &v->as.member[i].value;
     return NULL;
 }

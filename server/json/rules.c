@@ -9,9 +9,9 @@ const struct ld_rule ld_decision_id_rule = {.lo = 1, .hi = 128};
 const struct ld_rule ld_metric_name_rule = {.lo = 1, .hi = 64};
 
 const struct ld_rules ld_candidate_rules = {(const struct ld_rule[]){
-    {.key = "id", .lo = 1, .hi = 256, .is_required = true},
+    {.key = "id", .lo = 1, .hi = 256},
     {.key = "features", .lo = 0, .hi = 4096},
-}, 2};
+}, 2, 0x1};
 const struct ld_rule ld_edge_rule = {.lo = 2, .hi = 3};
 const struct ld_rule ld_pair_rule = {.lo = 2, .hi = 2};
 const struct ld_rule ld_attribute_name_rule = {.lo = 1, .hi = 64};
@@ -26,138 +26,139 @@ const struct ld_rules ld_eligibility_rules = {(const struct ld_rule[]){
     {.key = "until"},
     {.key = "hours", .lo = 1, .hi = 24},
     {.key = "days", .choices = (const char *const[]){"mon", "tue", "wed", "thu", "fri", "sat", "sun", NULL}, .lo = 1, .hi = 7},
-}, 6};
+}, 6, 0x0};
 const struct ld_rule ld_weight_rule = {.lo = 0, .hi = 1e+30, .is_lo_open = true, .is_magnitude = true};
 
 const struct ld_rules ld_activate_rules = {(const struct ld_rule[]){
-    {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
-}, 1};
+    {.key = "decision", .lo = 1, .hi = 128},
+}, 1, 0x1};
 
 const struct ld_rules ld_arms_rules = {(const struct ld_rule[]){
-    {.key = "arms", .lo = 0, .hi = INFINITY, .is_required = true},
-}, 1};
+    {.key = "arms", .lo = 0, .hi = INFINITY},
+}, 1, 0x1};
 
 const struct ld_rules ld_arm_rules = {(const struct ld_rule[]){
-    {.key = "id", .lo = 1, .hi = 256, .is_required = true},
+    {.key = "id", .lo = 1, .hi = 256},
     {.key = "features", .lo = 0, .hi = 4096},
     {.key = "active"},
     {.key = "stopped"},
     {.key = "eligibility"},
     {.key = "value", .lo = -INFINITY, .hi = INFINITY},
-}, 6};
+}, 6, 0x1};
 
 const struct ld_rules ld_arms_patch_rules = {(const struct ld_rule[]){
     {.key = "arms", .lo = 0, .hi = INFINITY},
     {.key = "remove", .lo = 0, .hi = INFINITY},
     {.key = "stop", .lo = 0, .hi = INFINITY},
     {.key = "start", .lo = 0, .hi = INFINITY},
-}, 4};
+}, 4, 0x0};
 
 const struct ld_rules ld_compact_rules = {(const struct ld_rule[]){
-    {.key = "keep_events", .lo = 0, .hi = 9007199254740991, .is_required = true},
-}, 1};
+    {.key = "keep_events", .lo = 0, .hi = 9007199254740991},
+}, 1, 0x1};
 
 const struct ld_rules ld_evaluation_rules = {(const struct ld_rule[]){
-    {.key = "policies", .lo = 1, .hi = 8, .is_required = true},
+    {.key = "policies", .lo = 1, .hi = 8},
     {.key = "from", .lo = 0, .hi = 9007199254740991},
     {.key = "to", .lo = 0, .hi = 9007199254740991},
     {.key = "estimators", .choices = (const char *const[]){"replay", "ips", "snips", "clipped_ips", "dr", NULL}, .lo = 1, .hi = 5},
     {.key = "id", .lo = 1, .hi = 64},
-}, 5};
+}, 5, 0x1};
 
 const struct ld_rules ld_arm_policy_rules = {(const struct ld_rule[]){
-    {.key = "arm", .lo = 1, .hi = 256, .is_required = true},
-}, 1};
+    {.key = "arm", .lo = 1, .hi = 256},
+}, 1, 0x1};
 
 const struct ld_rules ld_configured_policy_rules = {(const struct ld_rule[]){
-    {.key = "configuration", .is_required = true},
+    {.key = "configuration"},
     {.key = "name", .lo = 1, .hi = 64},
-}, 2};
+}, 2, 0x1};
 
 const struct ld_rules ld_graph_rules = {(const struct ld_rule[]){
     {.key = "users", .lo = 0, .hi = INFINITY},
-    {.key = "edges", .lo = 0, .hi = INFINITY, .is_required = true},
-}, 2};
+    {.key = "edges", .lo = 0, .hi = INFINITY},
+}, 2, 0x2};
 
 const struct ld_rules ld_graph_patch_rules = {(const struct ld_rule[]){
     {.key = "users", .lo = 0, .hi = INFINITY},
     {.key = "add", .lo = 0, .hi = INFINITY},
     {.key = "remove", .lo = 0, .hi = INFINITY},
-}, 3};
+}, 3, 0x0};
 
 const struct ld_rules ld_server_key_rules = {(const struct ld_rule[]){
-    {.key = "roles", .choices = (const char *const[]){"admin", "metrics", NULL}, .lo = 1, .hi = 2},
+    {.key = "roles", .choices = (const char *const[]){"admin", "metrics", "decide", NULL}, .lo = 1, .hi = 2},
     {.key = "label", .lo = 1, .hi = 64},
     {.key = "expires_in_s", .lo = 1, .hi = 3153600000},
-}, 3};
+    {.key = "tenants", .lo = 1, .hi = 8},
+}, 4, 0x0};
 
 const struct ld_rules ld_limits_rules = {(const struct ld_rule[]){
     {.key = "rate", .lo = 0, .hi = 1000000000},
     {.key = "burst", .lo = 0, .hi = 1000000000000},
-}, 2};
+}, 2, 0x0};
 
 const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
-    {.key = "user", .lo = 1, .hi = 256, .is_required = true},
+    {.key = "user", .lo = 1, .hi = 256},
     {.key = "context", .lo = 0, .hi = 4096},
-    {.key = "arm", .lo = 1, .hi = 256, .is_required = true},
-    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_required = true, .is_magnitude = true},
+    {.key = "arm", .lo = 1, .hi = 256},
+    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
     {.key = "propensity", .lo = 0, .hi = 1, .is_lo_open = true},
     {.key = "id", .lo = 1, .hi = 128},
-}, 6};
+}, 6, 0xd};
 
 const struct ld_rules ld_posterior_rules = {(const struct ld_rule[]){
-    {.key = "users", .lo = 1, .hi = 1000, .is_required = true},
+    {.key = "users", .lo = 1, .hi = 1000},
     {.key = "arms", .lo = 1, .hi = 1000},
     {.key = "context", .lo = 0, .hi = 4096},
     {.key = "neighbours", .lo = 1, .hi = 20},
     {.key = "features", .lo = 1, .hi = 50},
-}, 5};
+}, 5, 0x1};
 
 const struct ld_rules ld_promote_rules = {(const struct ld_rule[]){
-    {.key = "challenger", .lo = 1, .hi = 64, .is_required = true},
+    {.key = "challenger", .lo = 1, .hi = 64},
     {.key = "version", .lo = 1, .hi = 9007199254740991},
-}, 2};
+}, 2, 0x1};
 
 const struct ld_rules ld_repair_rules = {(const struct ld_rule[]){
-    {.key = "action", .choices = (const char *const[]){"read_only", "drop", "lift", NULL}, .is_required = true},
+    {.key = "action", .choices = (const char *const[]){"read_only", "drop", "lift", NULL}},
     {.key = "seq", .lo = 1, .hi = 9007199254740991},
-}, 2};
+}, 2, 0x1};
 
 const struct ld_rules ld_replay_rules = {(const struct ld_rule[]){
-    {.key = "type", .choices = (const char *const[]){"replay", NULL}, .is_required = true},
-    {.key = "configuration", .is_required = true},
+    {.key = "type", .choices = (const char *const[]){"replay", NULL}},
+    {.key = "configuration"},
     {.key = "log", .choices = (const char *const[]){"body", "own", NULL}},
     {.key = "commit", .lo = 1, .hi = 64},
-}, 4};
+}, 4, 0x3};
 
 const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
-    {.key = "decision", .lo = 1, .hi = 128, .is_required = true},
-    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_required = true, .is_magnitude = true},
+    {.key = "decision", .lo = 1, .hi = 128},
+    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
     {.key = "arm", .lo = 1, .hi = 256},
     {.key = "metric", .lo = 1, .hi = 64},
     {.key = "id", .lo = 1, .hi = 128},
     {.key = "event", .lo = 1, .hi = 256},
     {.key = "at"},
-}, 7};
+}, 7, 0x3};
 
 const struct ld_rules ld_user_reward_rules = {(const struct ld_rule[]){
-    {.key = "user", .lo = 1, .hi = 256, .is_required = true},
-    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_required = true, .is_magnitude = true},
+    {.key = "user", .lo = 1, .hi = 256},
+    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
     {.key = "arm", .lo = 1, .hi = 256},
     {.key = "all"},
     {.key = "metric", .lo = 1, .hi = 64},
     {.key = "id", .lo = 1, .hi = 128},
     {.key = "event", .lo = 1, .hi = 256},
     {.key = "at"},
-}, 8};
+}, 8, 0x3};
 const struct ld_rule ld_rewards_rule = {.lo = 1, .hi = 1000};
 
 const struct ld_rules ld_rollback_rules = {(const struct ld_rule[]){
     {.key = "version", .lo = 1, .hi = 9007199254740991},
-}, 1};
+}, 1, 0x0};
 
 const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
-    {.key = "user", .lo = 1, .hi = 256, .is_required = true},
+    {.key = "user", .lo = 1, .hi = 256},
     {.key = "context", .lo = 0, .hi = 4096},
     {.key = "candidates", .lo = 1, .hi = 1024},
     {.key = "exclude", .lo = 0, .hi = 1024},
@@ -168,7 +169,7 @@ const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128},
     {.key = "attributes", .lo = 0, .hi = 32},
     {.key = "defer"},
-}, 11};
+}, 11, 0x1};
 
 const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-kors", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
@@ -189,6 +190,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "reward_window_s", .lo = 0.001, .hi = 316224000},
     {.key = "default_reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
     {.key = "aggregation", .choices = (const char *const[]){"first", "sum", "last", NULL}},
+    {.key = "learn"},
     {.key = "durability", .choices = (const char *const[]){"commit", "relaxed", NULL}},
     {.key = "seed", .lo = 0, .hi = 9007199254740991},
     {.key = "challengers", .lo = 0, .hi = 4},
@@ -198,18 +200,18 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "experiment"},
     {.key = "metrics", .lo = 0, .hi = 16},
     {.key = "features"},
-}, 27};
+}, 28, 0x0};
 
 const struct ld_rules ld_feature_names_rules = {(const struct ld_rule[]){
-    {.key = "mapping", .choices = (const char *const[]){"names-1", NULL}, .is_required = true},
+    {.key = "mapping", .choices = (const char *const[]){"names-1", NULL}},
     {.key = "dim", .lo = 1, .hi = 4096},
     {.key = "seed", .lo = 0, .hi = 4294967295},
     {.key = "weights", .lo = 0, .hi = 32},
-}, 4};
+}, 4, 0x1};
 const struct ld_rule ld_feature_weight_rule = {.lo = 0, .hi = 1000000.0};
 
 const struct ld_rules ld_metric_rules = {(const struct ld_rule[]){
-    {.key = "name", .lo = 1, .hi = 64, .is_required = true},
+    {.key = "name", .lo = 1, .hi = 64},
     {.key = "role", .choices = (const char *const[]){"observed", "guardrail", "objective", NULL}},
     {.key = "weight", .lo = -1000000.0, .hi = 1000000.0},
     {.key = "range", .lo = 2, .hi = 2},
@@ -217,7 +219,7 @@ const struct ld_rules ld_metric_rules = {(const struct ld_rule[]){
     {.key = "default", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
     {.key = "harm", .lo = 0, .hi = 1e+30},
     {.key = "level", .lo = 1e-06, .hi = 0.5},
-}, 8};
+}, 8, 0x1};
 
 const struct ld_rules ld_challenger_rules = {(const struct ld_rule[]){
     {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-kors", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},
@@ -231,28 +233,28 @@ const struct ld_rules ld_challenger_rules = {(const struct ld_rule[]){
     {.key = "rule"},
     {.key = "forgetting"},
     {.key = "seed", .lo = 0, .hi = 9007199254740991},
-}, 11};
+}, 11, 0x0};
 
 const struct ld_rules ld_guardrail_rules = {(const struct ld_rule[]){
     {.key = "baseline"},
     {.key = "level", .lo = 0.5, .hi = 1, .is_hi_open = true},
     {.key = "min_decisions", .lo = 100, .hi = 1000000000},
     {.key = "range", .lo = 2, .hi = 2},
-}, 4};
+}, 4, 0x0};
 
 const struct ld_rules ld_experiment_rules = {(const struct ld_rule[]){
     {.key = "baseline", .lo = 1, .hi = 256},
-    {.key = "difference", .lo = 0, .hi = 1e+30, .is_required = true, .is_lo_open = true},
+    {.key = "difference", .lo = 0, .hi = 1e+30, .is_lo_open = true},
     {.key = "level", .lo = 1e-06, .hi = 0.5},
     {.key = "traffic_level", .lo = 1e-06, .hi = 0.5},
     {.key = "range", .lo = 2, .hi = 2},
-}, 5};
+}, 5, 0x2};
 const struct ld_rule ld_range_end_rule = {.lo = -1e+30, .hi = 1e+30, .is_magnitude = true};
 
 const struct ld_rules ld_promotion_rules = {(const struct ld_rule[]){
     {.key = "challenger"},
     {.key = "reason", .choices = (const char *const[]){"none", "request", "guardrail", "rollback", NULL}},
-}, 2};
+}, 2, 0x0};
 
 const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"laplacian", "identity", "ones", "heat", "spectral_rbf", "mmd", NULL}},
@@ -268,21 +270,21 @@ const struct ld_rules ld_user_kernel_rules = {(const struct ld_rule[]){
     {.key = "features", .lo = 1, .hi = 4096},
     {.key = "refresh", .lo = 1, .hi = 1000000},
     {.key = "min_observations", .lo = 1, .hi = 1000000},
-}, 13};
+}, 13, 0x0};
 
 const struct ld_rules ld_context_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"rbf", "matern12", "matern32", "matern52", "linear", "polynomial", "delta", "ones", NULL}},
     {.key = "lengthscale", .choices = (const char *const[]){"median", "learned", NULL}, .lo = 1e-12, .hi = 1000000000000},
     {.key = "degree", .lo = 1, .hi = 8},
     {.key = "offset", .lo = 0, .hi = 1000000000000},
-}, 4};
+}, 4, 0x0};
 
 const struct ld_rules ld_vector_kernel_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"rbf", "matern12", "matern32", "matern52", "linear", "polynomial", "delta", "ones", NULL}},
     {.key = "lengthscale", .choices = (const char *const[]){"median", NULL}, .lo = 1e-12, .hi = 1000000000000},
     {.key = "degree", .lo = 1, .hi = 8},
     {.key = "offset", .lo = 0, .hi = 1000000000000},
-}, 4};
+}, 4, 0x0};
 
 const struct ld_rules ld_representation_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"exact", "kors", "threshold", "bkb", "bbkb", "by_arm", "by_component", NULL}},
@@ -295,7 +297,7 @@ const struct ld_rules ld_representation_rules = {(const struct ld_rule[]){
     {.key = "batch_ratio", .lo = 1, .hi = 1000000000000},
     {.key = "max_dictionary", .lo = 1, .hi = 4096},
     {.key = "exact_limit", .lo = 1, .hi = 16384},
-}, 10};
+}, 10, 0x0};
 
 const struct ld_rules ld_prior_rules = {(const struct ld_rule[]){
     {.key = "mean", .choices = (const char *const[]){"learned", NULL}, .lo = -1e+30, .hi = 1e+30},
@@ -304,7 +306,7 @@ const struct ld_rules ld_prior_rules = {(const struct ld_rule[]){
     {.key = "user", .choices = (const char *const[]){"learned", NULL}, .lo = 0, .hi = 1000000000000},
     {.key = "context", .choices = (const char *const[]){"learned", NULL}, .lo = 0, .hi = 1000000000000},
     {.key = "linear", .choices = (const char *const[]){"learned", NULL}, .lo = 0, .hi = 1000000000000},
-}, 6};
+}, 6, 0x0};
 
 const struct ld_rules ld_confidence_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"fixed", "lk", "ek", "ay", "igp", "amm", "dmm", "cmm", "bkb", "ek_plus", NULL}},
@@ -315,7 +317,7 @@ const struct ld_rules ld_confidence_rules = {(const struct ld_rule[]){
     {.key = "form", .choices = (const char *const[]){"cross", "split", "simple", NULL}},
     {.key = "mixture"},
     {.key = "score", .choices = (const char *const[]){"upper", "fixed", NULL}},
-}, 8};
+}, 8, 0x0};
 
 const struct ld_rules ld_rule_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"ucb", "thompson", "uniform", "sup_kernel", "rand_ucb", "igw", "top_two", "split", NULL}},
@@ -324,43 +326,44 @@ const struct ld_rules ld_rule_rules = {(const struct ld_rule[]){
     {.key = "gamma_scale", .lo = 0, .hi = 1000000000000},
     {.key = "gamma_exponent", .lo = 0, .hi = 1},
     {.key = "weights", .lo = 0, .hi = 32},
-}, 6};
+}, 6, 0x0};
 const struct ld_rule ld_split_weight_rule = {.lo = 0, .hi = 1000000};
 
 const struct ld_rules ld_forgetting_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"none", "discount", "half_life", NULL}},
     {.key = "discount", .lo = 0, .hi = 1, .is_lo_open = true, .is_hi_open = true},
     {.key = "half_life_s", .lo = 0.001, .hi = 1000000000},
-}, 3};
+}, 3, 0x0};
 
 const struct ld_rules ld_routing_rules = {(const struct ld_rule[]){
     {.key = "holdout"},
     {.key = "sticky"},
     {.key = "stopped"},
-}, 3};
+    {.key = "apprentice"},
+}, 4, 0x0};
 
 const struct ld_rules ld_holdout_rules = {(const struct ld_rule[]){
     {.key = "share", .lo = 0, .hi = 1},
     {.key = "baseline"},
     {.key = "salt", .lo = 0, .hi = 64},
-}, 3};
+}, 3, 0x0};
 
 const struct ld_rules ld_baseline_rules = {(const struct ld_rule[]){
     {.key = "arm", .lo = 1, .hi = 256},
-    {.key = "rule", .choices = (const char *const[]){"uniform", NULL}},
-}, 2};
+    {.key = "rule", .choices = (const char *const[]){"uniform", "first", NULL}},
+}, 2, 0x0};
 
 const struct ld_rules ld_sticky_rules = {(const struct ld_rule[]){
-    {.key = "ttl_s", .lo = 0.001, .hi = 316224000, .is_required = true},
-}, 1};
+    {.key = "ttl_s", .lo = 0.001, .hi = 316224000},
+}, 1, 0x1};
 
 const struct ld_rules ld_retention_rules = {(const struct ld_rule[]){
     {.key = "events", .lo = 1, .hi = 9007199254740991},
     {.key = "age_s", .lo = 0.001, .hi = 3162240000},
-}, 2};
+}, 2, 0x0};
 
 const struct ld_rules ld_tenant_key_rules = {(const struct ld_rule[]){
-    {.key = "roles", .choices = (const char *const[]){"decide", "read", "manage", NULL}, .lo = 1, .hi = 3, .is_required = true},
+    {.key = "roles", .choices = (const char *const[]){"decide", "read", "manage", NULL}, .lo = 1, .hi = 3},
     {.key = "label", .lo = 1, .hi = 64},
     {.key = "expires_in_s", .lo = 1, .hi = 3153600000},
-}, 3};
+}, 3, 0x1};

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A member of an object, or a value by itself (key NULL). The limits are those of a number, of the bytes of a string or
  * of the items of an array; an end that is open does not belong to them. */
@@ -13,7 +14,7 @@ struct ld_rule {
     const char *key;
     const char *const *choices; /* of an enumeration, NULL behind the last */
     double lo, hi;              /* INFINITY: none */
-    bool is_required, is_lo_open, is_hi_open;
+    bool is_lo_open, is_hi_open;
     bool is_magnitude; /* a server may bound it closer (ld_doc_bound) */
 };
 
@@ -21,6 +22,7 @@ struct ld_rule {
 struct ld_rules {
     const struct ld_rule *rule;
     size_t n;
+    uint64_t required; /* bits of those that an object must have */
 };
 
 #define LD_MAX_DEPTH 16u
@@ -72,7 +74,7 @@ extern const struct ld_rules ld_graph_rules;
 enum { LD_GRAPH_PATCH_USERS, LD_GRAPH_PATCH_ADD, LD_GRAPH_PATCH_REMOVE };
 extern const struct ld_rules ld_graph_patch_rules;
 
-enum { LD_SERVER_KEY_ROLES, LD_SERVER_KEY_LABEL, LD_SERVER_KEY_EXPIRES_IN_S };
+enum { LD_SERVER_KEY_ROLES, LD_SERVER_KEY_LABEL, LD_SERVER_KEY_EXPIRES_IN_S, LD_SERVER_KEY_TENANTS };
 extern const struct ld_rules ld_server_key_rules;
 
 enum { LD_LIMITS_RATE, LD_LIMITS_BURST };
@@ -116,9 +118,9 @@ enum { LD_CONFIGURATION_ALGORITHM, LD_CONFIGURATION_CONTEXT_DIM, LD_CONFIGURATIO
        LD_CONFIGURATION_REPRESENTATION, LD_CONFIGURATION_PRIOR, LD_CONFIGURATION_TUNE, LD_CONFIGURATION_CONFIDENCE,
        LD_CONFIGURATION_RULE, LD_CONFIGURATION_FORGETTING, LD_CONFIGURATION_ROUTING, LD_CONFIGURATION_RETENTION,
        LD_CONFIGURATION_PENDING, LD_CONFIGURATION_REWARD_WINDOW_S, LD_CONFIGURATION_DEFAULT_REWARD,
-       LD_CONFIGURATION_AGGREGATION, LD_CONFIGURATION_DURABILITY, LD_CONFIGURATION_SEED, LD_CONFIGURATION_CHALLENGERS,
-       LD_CONFIGURATION_LOG_CANDIDATES, LD_CONFIGURATION_GUARDRAIL, LD_CONFIGURATION_PROMOTION,
-       LD_CONFIGURATION_EXPERIMENT, LD_CONFIGURATION_METRICS, LD_CONFIGURATION_FEATURES };
+       LD_CONFIGURATION_AGGREGATION, LD_CONFIGURATION_LEARN, LD_CONFIGURATION_DURABILITY, LD_CONFIGURATION_SEED,
+       LD_CONFIGURATION_CHALLENGERS, LD_CONFIGURATION_LOG_CANDIDATES, LD_CONFIGURATION_GUARDRAIL,
+       LD_CONFIGURATION_PROMOTION, LD_CONFIGURATION_EXPERIMENT, LD_CONFIGURATION_METRICS, LD_CONFIGURATION_FEATURES };
 extern const struct ld_rules ld_configuration_rules;
 
 enum { LD_FEATURE_NAMES_MAPPING, LD_FEATURE_NAMES_DIM, LD_FEATURE_NAMES_SEED, LD_FEATURE_NAMES_WEIGHTS };
@@ -176,7 +178,7 @@ extern const struct ld_rule ld_split_weight_rule;
 enum { LD_FORGETTING_TYPE, LD_FORGETTING_DISCOUNT, LD_FORGETTING_HALF_LIFE_S };
 extern const struct ld_rules ld_forgetting_rules;
 
-enum { LD_ROUTING_HOLDOUT, LD_ROUTING_STICKY, LD_ROUTING_STOPPED };
+enum { LD_ROUTING_HOLDOUT, LD_ROUTING_STICKY, LD_ROUTING_STOPPED, LD_ROUTING_APPRENTICE };
 extern const struct ld_rules ld_routing_rules;
 
 enum { LD_HOLDOUT_SHARE, LD_HOLDOUT_BASELINE, LD_HOLDOUT_SALT };

@@ -97,8 +97,9 @@ bool ld_keys_allow(struct ld_keys *k, const char *text, int64_t now_ms, struct l
     bool is_known = ld_secret_equal(e != NULL ? e->key.hash : nothing, hash) && e != NULL;
     if (is_known && !is_expired(&e->key, now_ms)) {
         bool is_admin = (e->key.roles & LD_ROLE_ADMIN) != 0;
-        *caller = (struct ld_caller){.roles = is_admin ? LD_ALL_ROLES : e->key.roles};
+        ld_caller_set(caller, is_admin ? LD_ALL_ROLES : e->key.roles);
         memcpy(caller->tenant, e->key.tenant, sizeof caller->tenant);
+        strcpy(caller->patterns, e->key.patterns);
         memcpy(caller->key, e->key.id, sizeof caller->key);
         if (now_ms - atomic_load_explicit(&e->last_used_at, memory_order_relaxed) >= USE_STEP_MS)
             atomic_store_explicit(&e->last_used_at, now_ms, memory_order_relaxed);

@@ -1,6 +1,8 @@
 /* The hash that chains the batches of a shared log, and words for its outcomes: see shared_log.h. */
 #include <sodium.h>
+#include <string.h>
 
+#include "base/text.h"
 #include "shared/shared_log.h"
 
 void ld_chain(unsigned char out[LD_CHAIN_BYTES], const unsigned char before[LD_CHAIN_BYTES], const char *body,
@@ -14,6 +16,28 @@ void ld_chain(unsigned char out[LD_CHAIN_BYTES], const unsigned char before[LD_C
     crypto_generichash_final(&state, out, LD_CHAIN_BYTES);
 }
 
+bool ld_shared_replace(struct ld_text *out, const struct ld_shared_batch *batch, const struct ld_shared_line *line,
+                       size_t n, size_t *at)
+{
+    const char *from = batch->body, *end = batch->body + batch->n_body;
+
+    for (uint64_t seq = batch->at.seq - batch->n + 1; seq <= batch->at.seq; seq++) {
+        const char *stop = from < end ? memchr(from, '\n', (size_t)(end - from)) : NULL;
+
+        if (stop == NULL)
+            return false;
+        if (*at < n && line[*at].seq == seq) {
+            ld_text_raw(out, line[*at].text, line[*at].n_text);
+            ld_text_raw(out, "\n", 1);
+            ++*at;
+        } else {
+            ld_text_raw(out, from, (size_t)(stop + 1 - from));
+        }
+        from = stop + 1;
+    }
+    return from == end && !out->is_failed;
+}
+
 const char *ld_shared_say(enum ld_shared_rc rc)
 {
     static const char *const said[] = {
@@ -24,6 +48,7 @@ const char *ld_shared_say(enum ld_shared_rc rc)
         [LD_SHARED_DOWN] = "the shared log cannot be written; nothing was recorded",
         [LD_SHARED_FORKED] = "the shared log has other lines than this server",
         [LD_SHARED_NOMEM] = "out of memory",
+        [LD_SHARED_REWRITTEN] = "lines of the shared log were rewritten, and this server's copy is being renewed",
     };
 
     return said[rc];

@@ -86,6 +86,37 @@ enum ld_shared_rc ld_pg_judge_commit(const struct pg_conn *c, const PGresult *r,
     return LD_SHARED_UNKNOWN;
 }
 
+/* Reads what became of COMMIT and PG_SYNC. */
+static enum ld_shared_rc read_commit(const struct pg_log *l, struct pg_conn *c, bool is_moved, int64_t deadline,
+                                     struct ld_message *why)
+{
+    PGresult *r = ld_pg_next(c, deadline);
+    enum ld_shared_rc rc = ld_pg_judge_commit(c, r, is_moved, why);
+
+    PQclear(r);
+    if (rc == LD_SHARED_OK) {
+        r = ld_pg_next(c, deadline);
+        if (!ld_pg_is_synced(l, r))
+            rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_UNKNOWN, why, "no standby was waited for");
+        PQclear(r);
+    }
+    return rc;
+}
+
+enum ld_shared_rc ld_pg_commit(struct ld_shared_turn *turn, struct ld_message *why)
+{
+    struct pg_conn *c = turn->c;
+    const int64_t deadline = ld_pg_deadline(turn->log);
+
+    c->is_warned = false;
+    ld_pg_send(c, PG_COMMIT, NULL);
+    ld_pg_send(c, PG_SYNC, NULL);
+    ld_pg_sync(c);
+    const enum ld_shared_rc rc = read_commit(turn->log, c, true, deadline, why);
+    ld_pg_skip(c, deadline);
+    return rc;
+}
+
 /* Reads what became of the statements. The end of the row of them says nothing more. */
 static enum ld_shared_rc read_outcome(const struct pg_log *l, struct pg_conn *c, bool is_long, int64_t deadline,
                                       struct ld_message *why)
@@ -101,17 +132,8 @@ static enum ld_shared_rc read_outcome(const struct pg_log *l, struct pg_conn *c,
         is_moved = rc == LD_SHARED_OK && strcmp(PQcmdTuples(r), "1") == 0;
         PQclear(r);
     }
-    if (rc == LD_SHARED_OK) {
-        r = ld_pg_next(c, deadline);
-        rc = ld_pg_judge_commit(c, r, is_moved, why);
-        PQclear(r);
-    }
-    if (rc == LD_SHARED_OK) {
-        r = ld_pg_next(c, deadline);
-        if (!ld_pg_is_synced(l, r))
-            rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_UNKNOWN, why, "no standby was waited for");
-        PQclear(r);
-    }
+    if (rc == LD_SHARED_OK)
+        rc = read_commit(l, c, is_moved, deadline, why);
     ld_pg_skip(c, deadline);
     return rc;
 }

@@ -38,6 +38,7 @@ static struct ld_key read_key(const PGresult *r, int row)
     read_text(key.id, sizeof key.id, r, row, 1);
     read_text(key.tenant, sizeof key.tenant, r, row, 3);
     read_text(key.label, sizeof key.label, r, row, 6);
+    read_text(key.patterns, sizeof key.patterns, r, row, 9);
     if (PQgetlength(r, row, 5) == LD_KEY_HASH_BYTES)
         memcpy(key.hash, PQgetvalue(r, row, 5), LD_KEY_HASH_BYTES);
     else
@@ -124,6 +125,7 @@ static void send_change(struct pg_conn *c, const struct ld_shared_key_change *ch
             ld_pg_add_int(&args, key->expires_at);
         else
             ld_pg_add_null(&args);
+        add_or_null(&args, key->patterns);
     }
     c->is_warned = false;
     ld_pg_send(c, key != NULL ? PG_KEY_ADD : PG_KEY_REMOVE, &args);

@@ -21,6 +21,14 @@
     " INSERT INTO laplaced.batch (tenant, seq, n, at, node, nonce, hash, body)"                                        \
     " SELECT id, $3::bigint, $4::bigint, $5::bigint, $6::text, $7::bigint, $8::bytea, $9::bytea FROM moved"
 
+#define TIP "SELECT last, hash, deleted_at IS NOT NULL, generation FROM laplaced.tenant WHERE id = $1::bigint"
+
+/* The number's row is locked from here to the commit, so that numbers become known in their order. */
+#define GENERATE                                                                                                       \
+    "WITH next AS (UPDATE laplaced.generation SET number = number + 1 RETURNING number)"                               \
+    " UPDATE laplaced.tenant SET last = $3::bigint, hash = $4::bytea, generation = next.number FROM next"              \
+    " WHERE id = $1::bigint AND last = $2::bigint AND deleted_at IS NULL RETURNING generation"
+
 #define NOW "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 /* Ahead of a change of what servers have in common, which is one statement. */
@@ -30,6 +38,7 @@
 
 static const char *const sql_of[PG_N] = {
     [PG_BEGIN] = "BEGIN",
+    [PG_BEGIN_READ] = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     [PG_COMMIT] = "COMMIT",
     [PG_ROLLBACK] = "ROLLBACK",
     [PG_PING] = "SELECT 1",
@@ -41,22 +50,33 @@ static const char *const sql_of[PG_N] = {
         " (SELECT max(number)::bigint FROM laplaced.version)",
     [PG_BEAT] = "INSERT INTO laplaced.node (name, version, seen_at) VALUES ($1::text, $2::text, " NOW ")"
                 " ON CONFLICT (name) DO UPDATE SET version = excluded.version, seen_at = excluded.seen_at",
-    [PG_LOCK] = "SELECT last, hash, deleted_at IS NOT NULL FROM laplaced.tenant WHERE id = $1::bigint FOR UPDATE",
-    [PG_TIP] = "SELECT last, hash, deleted_at IS NOT NULL FROM laplaced.tenant WHERE id = $1::bigint",
+    [PG_LOCK] = TIP " FOR UPDATE",
+    [PG_TIP] = TIP,
     [PG_PLACE] = "SELECT hash FROM laplaced.batch WHERE tenant = $1::bigint AND seq = $2::bigint",
     [PG_PAGE] = PAGE,
     [PG_APPEND] = APPEND,
+    [PG_BEFORE] = "SELECT seq, hash FROM laplaced.batch WHERE tenant = $1::bigint AND seq < $2::bigint"
+                  " ORDER BY seq DESC LIMIT 1",
+    [PG_REWRITE] = "UPDATE laplaced.batch SET hash = $3::bytea, body = coalesce($4::bytea, body)"
+                   " WHERE tenant = $1::bigint AND seq = $2::bigint",
+    [PG_EXTEND] = "INSERT INTO laplaced.batch (tenant, seq, n, at, node, nonce, hash, body) VALUES ($1::bigint,"
+                  " $2::bigint, $3::bigint, $4::bigint, $5::text, $6::bigint, $7::bytea, $8::bytea)",
+    [PG_GENERATE] = GENERATE,
     [PG_SYNC] = "SELECT current_setting('synchronous_standby_names') <> ''",
     [PG_BATCH] = "SELECT node, nonce FROM laplaced.batch WHERE tenant = $1::bigint AND seq = $2::bigint",
-    [PG_FIND] = "SELECT id, last, hash FROM laplaced.tenant WHERE name = $1::text AND deleted_at IS NULL",
+    [PG_FIND] = "SELECT id, last, hash, generation FROM laplaced.tenant WHERE name = $1::text AND deleted_at IS NULL",
     [PG_MAKE] = "INSERT INTO laplaced.tenant (name, created_at) VALUES ($1::text, " NOW ")"
                 " ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING",
     [PG_DROP] = NOTED "UPDATE laplaced.tenant SET deleted_at = " NOW " WHERE id = $1::bigint AND deleted_at IS NULL",
-    [PG_TIPS] = "SELECT name, id, last, hash FROM laplaced.tenant WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
+    [PG_TIPS] = "SELECT name, id, last, hash, generation, (SELECT number FROM laplaced.generation)"
+                " FROM laplaced.tenant WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
     [PG_STANDBYS] = "SELECT application_name, coalesce(state, ''), coalesce(sync_state, ''),"
                     " coalesce((pg_current_wal_flush_lsn() - flush_lsn)::bigint, -1) FROM pg_stat_replication"
                     " ORDER BY application_name",
     [PG_NODES] = "SELECT name, version, " NOW " - seen_at FROM laplaced.node ORDER BY name",
+    [PG_REPORT] = "UPDATE laplaced.node SET generation = $2::bigint WHERE name = $1::text",
+    [PG_LAGGARDS] = "SELECT name FROM laplaced.node WHERE generation < $1::bigint AND seen_at > " NOW " - 15000"
+                    " ORDER BY name COLLATE \"C\"",
     [PG_PURGE] =
         "DELETE FROM laplaced.batch AS b USING (SELECT few.tenant, few.seq FROM laplaced.tenant AS t CROSS JOIN"
         " LATERAL (SELECT tenant, seq FROM laplaced.batch WHERE tenant = t.id ORDER BY seq LIMIT 2000) AS few"
@@ -70,12 +90,14 @@ static const char *const sql_of[PG_N] = {
                   " FROM laplaced.common",
     [PG_COMMON_LOCK] = "SELECT revision FROM laplaced.common WHERE id = 1 FOR UPDATE",
     [PG_REVISE] = "UPDATE laplaced.common SET revision = revision + 1 WHERE id = 1",
-    [PG_KEYS] = "SELECT c.revision, k.id, k.tenant, k.name, k.roles, k.hash, k.label, k.created_at, k.expires_at"
-                " FROM laplaced.common AS c LEFT JOIN (SELECT key.*, t.name FROM laplaced.key LEFT JOIN laplaced.tenant"
-                " AS t ON t.id = key.tenant WHERE key.tenant IS NULL OR t.deleted_at IS NULL) AS k ON true",
-    [PG_KEY_ADD] = "INSERT INTO laplaced.key (id, tenant, roles, hash, label, created_at, expires_at) SELECT $1::text,"
-                   " (SELECT id " THERE "), $3::bigint, $4::bytea, $5::text, $6::bigint, $7::bigint"
-                   " WHERE $2::text IS NULL OR EXISTS (SELECT 1 " THERE ")",
+    [PG_KEYS] =
+        "SELECT c.revision, k.id, k.tenant, k.name, k.roles, k.hash, k.label, k.created_at, k.expires_at, k.tenants"
+        " FROM laplaced.common AS c LEFT JOIN (SELECT key.*, t.name FROM laplaced.key LEFT JOIN laplaced.tenant"
+        " AS t ON t.id = key.tenant WHERE key.tenant IS NULL OR t.deleted_at IS NULL) AS k ON true",
+    [PG_KEY_ADD] =
+        "INSERT INTO laplaced.key (id, tenant, roles, hash, label, created_at, expires_at, tenants) SELECT $1::text,"
+        " (SELECT id " THERE "), $3::bigint, $4::bytea, $5::text, $6::bigint, $7::bigint, $8::text"
+        " WHERE $2::text IS NULL OR EXISTS (SELECT 1 " THERE ")",
     [PG_KEY_REMOVE] = "DELETE FROM laplaced.key WHERE id = $1::text",
     [PG_RATES] = "SELECT t.name, r.rate, r.burst FROM laplaced.rate AS r JOIN laplaced.tenant AS t ON t.id = r.tenant"
                  " WHERE t.deleted_at IS NULL",
@@ -382,6 +404,23 @@ static bool is_missing(const PGresult *r)
     return strncmp(ld_pg_state(r), "3F", 2) == 0 || strncmp(ld_pg_state(r), "42", 2) == 0;
 }
 
+/* Of tables that have not what this program asks for: why it was refused says more where they are older. */
+static void say_version(struct pg_conn *c, int64_t deadline)
+{
+    PGresult *r = NULL;
+
+    if (PQsendQueryParams(c->pg, "SELECT max(number) FROM laplaced.version", 0, NULL, NULL, NULL, NULL, 0) != 1)
+        return;
+    ld_pg_sync(c);
+    r = ld_pg_next(c, deadline);
+    if (ld_pg_is(r, PGRES_TUPLES_OK) && PQntuples(r) == 1 && atoi(PQgetvalue(r, 0, 0)) < ld_pg_schema_version())
+        (void)ld_fail(&c->why,
+                      "the shared log's tables have version %s, this program knows %d: end all servers, then run"
+                      " laplacectl cluster init",
+                      PQgetvalue(r, 0, 0), ld_pg_schema_version());
+    PQclear(r);
+}
+
 /* One round trip. The first statement that is refused tells why. */
 static bool prepare(struct pg_conn *c, int64_t deadline, bool *is_bare)
 {
@@ -393,18 +432,22 @@ static bool prepare(struct pg_conn *c, int64_t deadline, bool *is_bare)
             break_off(c);
     }
     ld_pg_sync(c);
+    bool is_refused = false;
     for (int s = 0; s < PG_N; s++) {
         PGresult *r = ld_pg_next(c, deadline);
-        if (!c->is_broken && !ld_pg_is(r, PGRES_COMMAND_OK)) {
+        if (!c->is_broken && !is_refused && !ld_pg_is(r, PGRES_COMMAND_OK)) {
             *is_bare = is_missing(r);
-            c->is_broken = true;
+            is_refused = true;
             (void)ld_pg_say(
                 &c->why, *is_bare ? "the database has not the tables of a shared log (laplacectl cluster init): " : "",
                 PQresultErrorMessage(r));
         }
         PQclear(r);
     }
-    return ld_pg_end(c, deadline);
+    const bool is_over = ld_pg_end(c, deadline);
+    if (*is_bare && is_over)
+        say_version(c, deadline);
+    return is_over && !is_refused;
 }
 
 struct pg_conn *ld_pg_connect(const struct ld_pg_config *config, unsigned first, int64_t deadline, bool *is_bare,

@@ -69,6 +69,7 @@ void ld_pg_read_tenant(struct ld_shared_tenant *out, const PGresult *r, int row,
                                      .tip.seq = (uint64_t)ld_pg_int(r, row, column + 1)};
     if (PQgetlength(r, row, column + 2) == (int)LD_CHAIN_BYTES)
         memcpy(out->tip.hash, PQgetvalue(r, row, column + 2), LD_CHAIN_BYTES);
+    out->tip.generation = (uint64_t)ld_pg_int(r, row, column + 3);
 }
 
 static enum ld_shared_rc look_up(struct pg_log *l, const struct pg_args *name, struct ld_shared_tenant *out,
@@ -120,17 +121,45 @@ static enum ld_shared_rc drop(struct ld_shared_log *log, uint64_t id, struct ld_
 
 static enum ld_shared_rc tips(struct ld_shared_log *log,
                               void (*fn)(void *arg, const char *name, const struct ld_shared_tenant *t), void *arg,
-                              struct ld_message *why)
+                              uint64_t *generation, struct ld_message *why)
 {
     PGresult *r = ld_pg_ask_rows((struct pg_log *)log, PG_TIPS, NULL, why);
 
+    *generation = 0;
     if (r == NULL)
         return LD_SHARED_DOWN;
     for (int row = 0; row < PQntuples(r); row++) {
         struct ld_shared_tenant t;
         ld_pg_read_tenant(&t, r, row, 1);
+        *generation = (uint64_t)ld_pg_int(r, row, 5);
         fn(arg, PQgetvalue(r, row, 0), &t);
     }
+    PQclear(r);
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc report(struct ld_shared_log *log, uint64_t generation, struct ld_message *why)
+{
+    struct pg_log *l = (struct pg_log *)log;
+    struct pg_args args = {0};
+    int n = 0;
+
+    ld_pg_add_text(&args, l->config.node);
+    ld_pg_add_int(&args, (int64_t)generation);
+    return ld_pg_ask_change(l, PG_REPORT, &args, &n, why);
+}
+
+static enum ld_shared_rc laggards(struct ld_shared_log *log, uint64_t generation,
+                                  void (*fn)(void *arg, const char *node), void *arg, struct ld_message *why)
+{
+    struct pg_args args = {0};
+
+    ld_pg_add_int(&args, (int64_t)generation);
+    PGresult *r = ld_pg_ask_rows((struct pg_log *)log, PG_LAGGARDS, &args, why);
+    if (r == NULL)
+        return LD_SHARED_DOWN;
+    for (int row = 0; row < PQntuples(r); row++)
+        fn(arg, PQgetvalue(r, row, 0));
     PQclear(r);
     return LD_SHARED_OK;
 }
@@ -169,12 +198,15 @@ static const struct ld_shared_ops pg_ops = {
     .drop = drop,
     .take = ld_pg_take,
     .append = ld_pg_append,
+    .rewrite = ld_pg_rewrite,
     .release = ld_pg_release,
     .make = ld_pg_make,
     .put = ld_pg_put_batch,
     .settle = ld_pg_settle,
     .read = ld_pg_read,
     .tips = tips,
+    .report = report,
+    .laggards = laggards,
     .common = ld_pg_common,
     .keys = ld_pg_keys,
     .change_key = ld_pg_change_key,

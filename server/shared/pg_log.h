@@ -1,4 +1,4 @@
-/* A shared log that PostgreSQL keeps: the tables of schema/shared_0001.sql, made by `laplacectl cluster init`.
+/* A shared log that PostgreSQL keeps: the tables of schema/shared_*.sql, made by `laplacectl cluster init`.
  *
  * A turn is a transaction that has the tenant's row locked. PostgreSQL gives the row to whoever has waited longest, and
  * takes it away from a server that has said nothing for two seconds.
@@ -34,7 +34,7 @@ int ld_pg_check_url(const char *url, struct ld_message *why);
  * answer is no failure: health tells it, and it is asked again and again. Ended by ops->close. */
 int ld_pg_log_open(struct ld_shared_log **out, const struct ld_pg_config *config, struct ld_message *why);
 
-/* Makes the tables, where there are none: *is_new tells. 0, or -1 with why. */
+/* Makes the tables, where there are none: *is_new tells; brings those of an older version up. 0, or -1 with why. */
 int ld_pg_init(const char *url, bool *is_new, struct ld_message *why);
 
 /* The shared log as an operator wants to see it. Texts are cut to their field. */

@@ -16,24 +16,31 @@
 
 enum pg_statement {
     PG_BEGIN,
+    PG_BEGIN_READ, /* one moment for all statements behind it */
     PG_COMMIT,
     PG_ROLLBACK,
     PG_PING,
-    PG_STATE,  /* whether the primary may acknowledge */
-    PG_BEAT,   /* this server lives */
-    PG_LOCK,   /* the tenant's row, for a turn */
-    PG_TIP,    /* the same without a lock */
-    PG_PLACE,  /* the hash behind a line */
-    PG_PAGE,   /* batches behind a line */
-    PG_APPEND, /* a batch, and the tip */
-    PG_SYNC,   /* whether commits wait for standbys */
-    PG_BATCH,  /* who wrote the batch that ends at a line */
+    PG_STATE,    /* whether the primary may acknowledge */
+    PG_BEAT,     /* this server lives */
+    PG_LOCK,     /* the tenant's row, for a turn */
+    PG_TIP,      /* the same without a lock */
+    PG_PLACE,    /* the hash behind a line */
+    PG_PAGE,     /* batches behind a line */
+    PG_APPEND,   /* a batch, and the tip */
+    PG_BEFORE,   /* the last batch that ends before a line */
+    PG_REWRITE,  /* a batch's hash, and its body where that is another */
+    PG_EXTEND,   /* a batch behind those that were rewritten */
+    PG_GENERATE, /* the tip and the generation behind them */
+    PG_SYNC,     /* whether commits wait for standbys */
+    PG_BATCH,    /* who wrote the batch that ends at a line */
     PG_FIND,
     PG_MAKE,
     PG_DROP,
     PG_TIPS,
     PG_STANDBYS,
     PG_NODES,
+    PG_REPORT,
+    PG_LAGGARDS,
     PG_PURGE, /* some batches of deleted tenants */
     PG_PURGE_COMMON,
     PG_COMMON,
@@ -169,7 +176,7 @@ enum pg_fit ld_pg_judge(bool is_trusted, const PGresult *r, int *n_standbys, str
 void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct ld_message *why);
 void ld_pg_drain(struct pg_log *l);
 
-/* --- turns: pg_turn.c, pg_append.c
+/* --- turns: pg_turn.c, pg_append.c, pg_rewrite.c
  * ------------------------------------------------------------------------------------- */
 
 struct ld_shared_turn {
@@ -184,6 +191,11 @@ struct ld_shared_turn {
 
 enum ld_shared_rc ld_pg_take(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
                              ld_shared_take_fn fn, void *arg, struct ld_shared_turn **turn, struct ld_message *why);
+/* Sends COMMIT, and reads what became of all before it: OK, BEHIND, UNKNOWN. The caller has the connection. pg_append.c
+ */
+enum ld_shared_rc ld_pg_commit(struct ld_shared_turn *turn, struct ld_message *why);
+enum ld_shared_rc ld_pg_rewrite(struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
+                                struct ld_shared_batch *batch, size_t n_batches, struct ld_message *why);
 enum ld_shared_rc ld_pg_append(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                struct ld_message *why);
 void ld_pg_release(struct ld_shared_turn *turn);
@@ -231,7 +243,7 @@ enum ld_shared_rc ld_pg_held(struct ld_shared_log *log, uint64_t id,
 /* The version that the tables have with all of schema/shared_*.sql: pg_admin.c. */
 int ld_pg_schema_version(void);
 
-/* Columns id, last and hash, from `column` on: pg_log.c. */
+/* Columns id, last, hash and generation, from `column` on: pg_log.c. */
 void ld_pg_read_tenant(struct ld_shared_tenant *out, const PGresult *r, int row, int column);
 
 /* --- threads: pg_watch.c ---------------------------------------------------------------------------------- */

@@ -54,6 +54,16 @@ static enum ld_shared_rc forked(const struct reading *at, const char *what)
                                          what);
 }
 
+/* Lines that were rewritten since, or a rewriting that is gone. */
+static enum ld_shared_rc check_generation(const struct reading *at)
+{
+    if (at->tip.generation > at->seen.generation)
+        return (enum ld_shared_rc)ld_fail_as(LD_SHARED_REWRITTEN, at->why, "%s", ld_shared_say(LD_SHARED_REWRITTEN));
+    if (at->tip.generation < at->seen.generation && at->seen.generation != LD_ANY_GENERATION)
+        return forked(at, "lines of the shared log are as they were before they were rewritten");
+    return LD_SHARED_OK;
+}
+
 /* --- reading ---------------------------------------------------------------------------------------------- */
 
 static void get_hash(unsigned char out[LD_CHAIN_BYTES], const PGresult *r, int row, int column)
@@ -72,7 +82,7 @@ static bool is_same(const struct ld_shared_place *a, const struct ld_shared_plac
 static enum ld_shared_rc tell(struct reading *at, const PGresult *r, int row)
 {
     unsigned char hash[LD_CHAIN_BYTES];
-    struct ld_shared_batch b = {.at.seq = (uint64_t)ld_pg_int(r, row, 0),
+    struct ld_shared_batch b = {.at = {.seq = (uint64_t)ld_pg_int(r, row, 0), .generation = at->tip.generation},
                                 .n = (uint32_t)ld_pg_int(r, row, 1),
                                 .at_ms = ld_pg_int(r, row, 2),
                                 .node = PQgetvalue(r, row, 3),
@@ -112,7 +122,7 @@ static void send_page(struct pg_conn *c, const struct reading *at, size_t max_by
     ld_pg_send(c, PG_PAGE, &args);
 }
 
-/* The tenant's row, our place, and a page, in one round trip. */
+/* The tenant's row, our place, and a page, in one round trip; without a turn as of one moment. */
 static void send_first(struct pg_conn *c, const struct reading *at, bool is_turn, size_t max_bytes)
 {
     struct pg_args row = {0}, place = {0};
@@ -120,11 +130,12 @@ static void send_first(struct pg_conn *c, const struct reading *at, bool is_turn
     ld_pg_add_int(&row, (int64_t)at->id);
     ld_pg_add_int(&place, (int64_t)at->id);
     ld_pg_add_int(&place, (int64_t)at->seen.seq);
-    if (is_turn)
-        ld_pg_send(c, PG_BEGIN, NULL);
+    ld_pg_send(c, is_turn ? PG_BEGIN : PG_BEGIN_READ, NULL);
     ld_pg_send(c, is_turn ? PG_LOCK : PG_TIP, &row);
     ld_pg_send(c, PG_PLACE, &place);
     send_page(c, at, max_bytes);
+    if (!is_turn)
+        ld_pg_send(c, PG_COMMIT, NULL);
     ld_pg_sync(c);
 }
 
@@ -153,8 +164,9 @@ static enum ld_shared_rc check_place(const struct reading *at, const PGresult *t
         return forked(at, "of a tenant that the shared log has never had");
     if (PQntuples(tip) == 0 || ld_pg_int(tip, 0, 2) != 0)
         return (enum ld_shared_rc)ld_fail_as(LD_SHARED_NONE, at->why, "%s", ld_shared_say(LD_SHARED_NONE));
-    if (at->seen.seq == 0)
-        return LD_SHARED_OK;
+    const enum ld_shared_rc rc = check_generation(at);
+    if (rc != LD_SHARED_OK || at->seen.seq == 0)
+        return rc;
     if (PQntuples(place) == 0)
         return forked(at, at->tip.seq < at->seen.seq ? "the shared log has ended already"
                                                      : "no batch of the shared log ends");
@@ -164,18 +176,15 @@ static enum ld_shared_rc check_place(const struct reading *at, const PGresult *t
 }
 
 /* Reads what send_first has asked for. OK with *page, to be cleared. */
-static enum ld_shared_rc read_first(struct pg_conn *c, struct reading *at, bool is_turn, int64_t deadline,
-                                    PGresult **page)
+static enum ld_shared_rc read_first(struct pg_conn *c, struct reading *at, int64_t deadline, PGresult **page)
 {
     enum ld_shared_rc rc = LD_SHARED_OK;
     PGresult *tip = NULL, *place = NULL;
 
-    if (is_turn) {
-        PGresult *begun = ld_pg_next(c, deadline);
-        if (!ld_pg_is(begun, PGRES_COMMAND_OK))
-            rc = refused(c, begun, at->why);
-        PQclear(begun);
-    }
+    PGresult *begun = ld_pg_next(c, deadline);
+    if (!ld_pg_is(begun, PGRES_COMMAND_OK))
+        rc = refused(c, begun, at->why);
+    PQclear(begun);
     tip = next_rows(c, at, deadline, &rc);
     place = next_rows(c, at, deadline, &rc);
     *page = next_rows(c, at, deadline, &rc);
@@ -184,8 +193,10 @@ static enum ld_shared_rc read_first(struct pg_conn *c, struct reading *at, bool 
         rc = refused(c, NULL, at->why);
     if (rc == LD_SHARED_OK) {
         at->tip = (struct ld_shared_place){.seq = PQntuples(tip) > 0 ? (uint64_t)ld_pg_int(tip, 0, 0) : 0};
-        if (PQntuples(tip) > 0)
+        if (PQntuples(tip) > 0) {
             get_hash(at->tip.hash, tip, 0, 1);
+            at->tip.generation = (uint64_t)ld_pg_int(tip, 0, 3);
+        }
         rc = check_place(at, tip, place);
     }
     PQclear(tip);
@@ -268,7 +279,7 @@ static enum ld_shared_rc take_on(struct pg_log *l, struct pg_conn *c, struct rea
 
     if (turn != NULL) {
         send_first(c, at, true, PAGE_BYTES);
-        rc = read_first(c, at, true, deadline, &page);
+        rc = read_first(c, at, deadline, &page);
     }
     if (rc != LD_SHARED_OK) {
         ld_pg_rollback(c, deadline);
@@ -384,7 +395,8 @@ enum ld_shared_rc ld_pg_read(struct ld_shared_log *log, uint64_t id, const struc
         if (c == NULL)
             break;
         send_first(c, &at, false, max_bytes);
-        rc = read_first(c, &at, false, deadline, &page);
+        rc = read_first(c, &at, deadline, &page);
+        ld_pg_rollback(c, deadline);
         ld_pg_put(l, c);
         if (rc == LD_SHARED_OK)
             rc = tell_all(&at, page);

@@ -10,12 +10,20 @@
  *     release   the turn is over, nothing was written
  *     settle    whether a batch whose append was LD_SHARED_UNKNOWN is there
  *     read      what is there behind `after`, without a turn
+ *     rewrite   lines that are to read otherwise, and batches behind them, in one                      the turn is over
  *     tips      where each tenant's log ends
+ *     report    up to which rewriting all copies of this server are renewed
+ *     laggards  the servers that have not said so
  *     common    whether what stands beside the logs has changed: keys and rates
  *
  * A batch is in the log as a whole or not at all. Its lines are as an export writes them (ld_text_export), each with a
  * line feed. Every batch has a hash of the one before it and of its own lines (ld_chain), so that two copies of a log
  * can be compared by their last one.
+ *
+ * Lines are rewritten when a user is erased. Every rewriting has a number, greater than all before it; the tenant's
+ * generation is that of its last one. Lines keep their number and batches their place; the chain is another from the
+ * first line on that has changed. Who asks from a place of an older generation is told LD_SHARED_REWRITTEN, and has to
+ * read the log from its beginning.
  *
  * Threads: any; a turn is one thread's. Every call may block for --log-wait, and longer only while
  * bytes move. Texts and bodies that a
@@ -39,14 +47,18 @@ enum ld_shared_rc {
     LD_SHARED_DOWN,    /* it cannot be asked, or may not acknowledge (no standby); nothing was written */
     LD_SHARED_FORKED,  /* it has other lines than we have, or fewer: an operator has to look */
     LD_SHARED_NOMEM,
+    LD_SHARED_REWRITTEN, /* lines were rewritten since: what we have of it is to be renewed first */
 };
 
 #define LD_CHAIN_BYTES 16u
+
+#define LD_ANY_GENERATION UINT64_MAX /* of a place before the first line: whatever it is */
 
 /* A place in a tenant's log: its last line, and the chain's hash behind it; all zeros before the first. */
 struct ld_shared_place {
     uint64_t seq;
     unsigned char hash[LD_CHAIN_BYTES];
+    uint64_t generation; /* the last rewriting that it knows of; 0: none */
 };
 
 struct ld_shared_batch {
@@ -57,6 +69,13 @@ struct ld_shared_batch {
     uint64_t nonce;            /* drawn by who wrote it */
     const char *body;
     size_t n_body;
+};
+
+/* A line as it is to read. */
+struct ld_shared_line {
+    uint64_t seq;
+    const char *text; /* as an export has it, without a line feed */
+    size_t n_text;
 };
 
 /* To be told of a batch, in order; not LD_SHARED_OK ends the call, which returns it. */
@@ -98,6 +117,7 @@ struct ld_shared_key_change {
 
 struct ld_shared_turn;
 struct ld_shared_log;
+struct ld_text;
 
 struct ld_shared_ops {
     /* is_made: made where there is none, and *is_new tells whether it was; the next take sees an empty log then. OK,
@@ -114,6 +134,10 @@ struct ld_shared_ops {
      * DOWN. */
     enum ld_shared_rc (*append)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                 struct ld_message *why);
+    /* The lines, ascending, in place of those that have their numbers; and the batches behind the tip, whose hash and
+     * generation are filled in. Ends the turn, as append does; settle tells by the last batch. */
+    enum ld_shared_rc (*rewrite)(struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
+                                 struct ld_shared_batch *batch, size_t n_batches, struct ld_message *why);
     void (*release)(struct ld_shared_turn *turn);
     /* The turn of a tenant that is made in it: nobody sees it before the append that ends the turn, nor any line that
      * was put. BEHIND: there is one of the name. OK with *turn and its number, DOWN. */
@@ -128,10 +152,15 @@ struct ld_shared_ops {
     /* As take, without waiting for a turn; at most about max_bytes of bodies, one batch at least. */
     enum ld_shared_rc (*read)(struct ld_shared_log *l, uint64_t id, const struct ld_shared_place *after,
                               size_t max_bytes, ld_shared_take_fn fn, void *arg, struct ld_message *why);
-    /* fn for every tenant that is not deleted, in order of its name. */
+    /* fn for every tenant that is not deleted, in order of its name; *generation is that of the last rewriting of any
+     * of them, at the same moment. */
     enum ld_shared_rc (*tips)(struct ld_shared_log *l,
                               void (*fn)(void *arg, const char *name, const struct ld_shared_tenant *t), void *arg,
-                              struct ld_message *why);
+                              uint64_t *generation, struct ld_message *why);
+    enum ld_shared_rc (*report)(struct ld_shared_log *l, uint64_t generation, struct ld_message *why);
+    /* fn for every server that has been heard of in the last seconds and has not reported that generation. */
+    enum ld_shared_rc (*laggards)(struct ld_shared_log *l, uint64_t generation, void (*fn)(void *arg, const char *node),
+                                  void *arg, struct ld_message *why);
     enum ld_shared_rc (*common)(struct ld_shared_log *l, struct ld_shared_common *out, struct ld_message *why);
     /* All keys of one moment, but those of tenants that are deleted. */
     enum ld_shared_rc (*keys)(struct ld_shared_log *l, ld_shared_key_fn fn, void *arg, uint64_t *revision,
@@ -166,6 +195,11 @@ struct ld_shared_log {
 /* The chain's hash behind a body: BLAKE2b-128 of the hash before it and the body. chain.c */
 void ld_chain(unsigned char out[LD_CHAIN_BYTES], const unsigned char before[LD_CHAIN_BYTES], const char *body,
               size_t n_body);
+
+/* Puts the batch's body behind `out`, with those of the n lines in it that have its numbers, *at the first of them that
+ * is not behind already. False: memory is out, or the body has not so many lines. chain.c */
+bool ld_shared_replace(struct ld_text *out, const struct ld_shared_batch *batch, const struct ld_shared_line *line,
+                       size_t n, size_t *at);
 
 /* A sentence for the outcome. */
 const char *ld_shared_say(enum ld_shared_rc rc);

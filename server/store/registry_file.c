@@ -21,8 +21,10 @@
 #define REGISTRY_APPLICATION_ID 0x6c707267u /* "lprg" */
 
 /* By version; a new schema is a new file in schema/ and a row here. */
-static const struct ld_migration migrations[] = {
-    {1, ld_embed_registry_0001_sql}, {2, ld_embed_registry_0002_sql}, {3, ld_embed_registry_0003_sql}};
+static const struct ld_migration migrations[] = {{1, ld_embed_registry_0001_sql},
+                                                 {2, ld_embed_registry_0002_sql},
+                                                 {3, ld_embed_registry_0003_sql},
+                                                 {4, ld_embed_registry_0004_sql}};
 
 /* The question about the contents: every row has a name that could be one. */
 static const struct ld_db_format format = {

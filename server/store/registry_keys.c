@@ -36,6 +36,7 @@ static void bind_key(struct sqlite3_stmt *stmt, const void *arg)
     bind_time(stmt, 6, key->created_at);
     bind_time(stmt, 7, key->expires_at);
     bind_time(stmt, 8, key->last_used_at);
+    bind_text(stmt, 9, key->patterns);
 }
 
 static void bind_id(struct sqlite3_stmt *stmt, const void *id)
@@ -44,7 +45,7 @@ static void bind_id(struct sqlite3_stmt *stmt, const void *id)
 }
 
 static const char insert_sql[] = "INSERT INTO keys (id, tenant, roles, hash, label, created_at, expires_at, "
-                                 "last_used_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 "
+                                 "last_used_at, tenants) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 "
                                  "WHERE ?2 IS NULL OR EXISTS (SELECT 1 FROM tenants WHERE name = ?2)";
 
 int ld_key_rows_add(struct ld_registry_file *r, const struct ld_key *key, bool *is_added)
@@ -155,6 +156,7 @@ static struct ld_key read_key(sqlite3_stmt *stmt)
     read_text(stmt, 0, key.id, sizeof key.id);
     read_text(stmt, 1, key.tenant, sizeof key.tenant);
     read_text(stmt, 4, key.label, sizeof key.label);
+    read_text(stmt, 8, key.patterns, sizeof key.patterns);
     const void *hash = sqlite3_column_blob(stmt, 3);
     if (hash != NULL && sqlite3_column_bytes(stmt, 3) == LD_KEY_HASH_BYTES)
         memcpy(key.hash, hash, LD_KEY_HASH_BYTES);
@@ -165,7 +167,8 @@ static struct ld_key read_key(sqlite3_stmt *stmt)
 
 int ld_key_rows_list(struct ld_registry_file *r, int (*fn)(void *arg, const struct ld_key *key), void *arg)
 {
-    static const char sql[] = "SELECT id, tenant, roles, hash, label, created_at, expires_at, last_used_at FROM keys";
+    static const char sql[] = "SELECT id, tenant, roles, hash, label, created_at, expires_at, last_used_at, tenants "
+                              "FROM keys";
     sqlite3_stmt *stmt = NULL;
     int rc = SQLITE_DONE, answer = 0;
     (void)pthread_mutex_lock(&r->lock);

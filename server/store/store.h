@@ -59,6 +59,7 @@ int ld_store_append(struct ld_store *s, const struct ld_row *rows, size_t n, str
 struct ld_copy_mark {
     uint64_t tenant, seq;
     unsigned char hash[LD_COPY_HASH_BYTES];
+    uint64_t generation; /* the last rewriting that it has */
 };
 int ld_store_copy_mark(struct ld_store *s, struct ld_copy_mark *out);
 /* The same of a file that nobody has open, which keeps its bytes; *is_empty: it has no line. */
@@ -89,6 +90,15 @@ struct ld_rewrite {
  * rows). */
 int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row,
                      struct ld_message *why);
+/* The same of a copy, with the n_rows that come next, and where the copy then stands. */
+int ld_store_rewrite_copy(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *rows,
+                          size_t n_rows, const struct ld_copy_mark *mark, struct ld_message *why);
+/* A copy that is made equal to a log which was rewritten: `begin`, then each line that is another there or is not here
+ * yet, ascending, then `end`, in one transaction; readers have the old one until then. A mark of NULL, or a line that
+ * failed: nothing has changed. LD_STORE_*; behind a `begin` that succeeded there has to be an `end`. */
+int ld_store_begin_renewal(struct ld_store *s, struct ld_message *why);
+int ld_store_renew(struct ld_store *s, const struct ld_row *row, struct ld_message *why);
+int ld_store_end_renewal(struct ld_store *s, const struct ld_copy_mark *mark, struct ld_message *why);
 /* Moves the write-ahead log into the file and cuts it. False when a reader that is at work keeps some of it: try again.
  */
 bool ld_store_scrub(struct ld_store *s);
@@ -105,6 +115,9 @@ struct ld_book_row {
 int ld_store_put_books(struct ld_store *s, const struct ld_book_row *rows, size_t n, struct ld_message *why);
 /* fn for each row, borrowed; not 0 ends it and is returned. */
 int ld_store_each_book(struct ld_store *s, int (*fn)(void *arg, const struct ld_book_row *row), void *arg);
+/* The same for the row of one name alone, where there is one. */
+int ld_store_one_book(struct ld_store *s, const char *name, int (*fn)(void *arg, const struct ld_book_row *row),
+                      void *arg);
 
 /* Compaction (store_summary.c). The writer stages the lines of a summary, some at a time, and then lets the log start
  * with them, in the place of all rows up to `last`, which the books (below) have taken; trimming, some rows at a time,

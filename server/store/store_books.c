@@ -43,13 +43,23 @@ static struct ld_book_row row_of(sqlite3_stmt *stmt)
 
 int ld_store_each_book(struct ld_store *s, int (*fn)(void *arg, const struct ld_book_row *row), void *arg)
 {
+    return ld_store_one_book(s, NULL, fn, arg);
+}
+
+/* NULL: all of them. */
+int ld_store_one_book(struct ld_store *s, const char *name, int (*fn)(void *arg, const struct ld_book_row *row),
+                      void *arg)
+{
     int status, rc = SQLITE_DONE;
     struct ld_conn *c = ld_store_borrow(s, &status);
     sqlite3_stmt *stmt = NULL;
 
     if (c == NULL)
         return status;
-    status = ld_sql_prepare(c->db, "SELECT name, version, seq, body FROM books ORDER BY name", &stmt, NULL);
+    status = ld_sql_prepare(
+        c->db, "SELECT name, version, seq, body FROM books WHERE ?1 IS NULL OR name = ?1 ORDER BY name", &stmt, NULL);
+    if (status == LD_STORE_OK)
+        ld_sql_bind_text(stmt, 1, name);
     while (status == LD_STORE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         const struct ld_book_row row = row_of(stmt);
 

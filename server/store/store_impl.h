@@ -82,6 +82,8 @@ int ld_store_end(struct ld_store *s, int rc, struct ld_message *why);
 int ld_store_step(struct sqlite3_stmt *stmt);
 /* Rows of the log behind its last one; none: a probe. SQLite's code. */
 int ld_store_insert_all(struct ld_store *s, const struct ld_row *rows, size_t n);
+/* Lines that are to read otherwise. SQLite's code. */
+int ld_store_rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_t n);
 /* A line of the log into one of the two tables: parameters 1 to 9 are seq, at, type, decision, user, arm, reward, text,
  * answer. SQLite's code. */
 int ld_store_insert(struct sqlite3_stmt *insert, const struct ld_row *row);

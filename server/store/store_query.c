@@ -74,10 +74,17 @@ static const char *const statements[LD_N_QUERIES] = {
         " told AS (SELECT seq, decision, reward, arm AS named, " SLOT_0(
             "r.decision") " AS slot_0 FROM events r"
                           "  WHERE type = 5 AND seq > (SELECT seq FROM since)),"
+                          " slots AS (SELECT coalesce(named, slot_0) AS arm, total(reward) AS reward FROM told"
+                          "  WHERE slot_0 IS NOT NULL AND (?2 = 0 OR NOT EXISTS (SELECT 1 FROM events n WHERE "
+                          "n.decision = told.decision"
+                          "   AND +n.type = 5 AND n.seq > told.seq AND coalesce(n.arm, slot_0) = coalesce(named, "
+                          "slot_0)))"
+                          "  GROUP BY 1, decision),"
                           " closed AS (SELECT seq, decision, reward, " SLOT_0(
                               "x.decision") " AS slot_0 FROM events x"
                                             "  WHERE type = 7 AND reward IS NOT NULL AND seq > (SELECT seq FROM since))"
-                                            "SELECT arm, sum(decided), sum(rewarded), total(reward) FROM ("
+                                            "SELECT arm, sum(decided), sum(rewarded), total(reward), total(reward * "
+                                            "reward) FROM ("
                                             " SELECT arm, 1 AS decided, 0 AS rewarded, 0.0 AS reward FROM events"
                                             "  WHERE type = 4 AND seq > (SELECT seq FROM since) AND instr(text, "
                                             "'\"slate\":') = 0"
@@ -87,12 +94,7 @@ static const char *const statements[LD_N_QUERIES] = {
                                             "  WHERE e.type = 4 AND e.seq > (SELECT seq FROM since) AND instr(e.text, "
                                             "'\"slate\":') > 0"
                                             " UNION ALL"
-                                            " SELECT coalesce(named, slot_0) AS a, 0, count(DISTINCT decision), "
-                                            "total(reward) FROM told"
-                                            "  WHERE slot_0 IS NOT NULL AND (?2 = 0 OR NOT EXISTS (SELECT 1 FROM "
-                                            "events n WHERE n.decision = told.decision"
-                                            "   AND +n.type = 5 AND n.seq > told.seq AND coalesce(n.arm, slot_0) = "
-                                            "coalesce(named, slot_0))) GROUP BY a"
+                                            " SELECT arm, 0, 1, reward FROM slots"
                                             " UNION ALL"
                                             " SELECT arm, 0, 1, reward FROM events WHERE type = 6 AND seq > (SELECT "
                                             "seq FROM since)"
@@ -436,7 +438,8 @@ static int add_arm(struct window *w, sqlite3_stmt *stmt, struct ld_window_stats 
     struct ld_arm_stats *a = &w->arms[w->n++];
     *a = (struct ld_arm_stats){.decided = (uint64_t)sqlite3_column_int64(stmt, 1),
                                .rewarded = (uint64_t)sqlite3_column_int64(stmt, 2),
-                               .reward_sum = sqlite3_column_double(stmt, 3)};
+                               .reward_sum = sqlite3_column_double(stmt, 3),
+                               .square_sum = sqlite3_column_double(stmt, 4)};
     memcpy(w->names + w->n_names, name, n);
     w->n_names += n;
     sum->rewarded += a->rewarded;

@@ -29,9 +29,10 @@
 
 /* By version, ascending; a new schema is a new file in schema/ and a row here. */
 static const struct ld_migration migrations[] = {
-    {1, ld_embed_0001_tenant_sql},  {2, ld_embed_0002_summary_sql},     {3, ld_embed_0003_pieces_sql},
-    {4, ld_embed_0004_books_sql},   {5, ld_embed_0005_reward_ids_sql},  {6, ld_embed_0006_types_sql},
-    {7, ld_embed_0007_metrics_sql}, {8, ld_embed_0008_evaluations_sql}, {9, ld_embed_0009_copies_sql},
+    {1, ld_embed_0001_tenant_sql},       {2, ld_embed_0002_summary_sql},     {3, ld_embed_0003_pieces_sql},
+    {4, ld_embed_0004_books_sql},        {5, ld_embed_0005_reward_ids_sql},  {6, ld_embed_0006_types_sql},
+    {7, ld_embed_0007_metrics_sql},      {8, ld_embed_0008_evaluations_sql}, {9, ld_embed_0009_copies_sql},
+    {11, ld_embed_0011_generations_sql},
 };
 
 /* The log has no gaps and one start. It begins with event 1, with the summary that log_start tells of, or (brought from
@@ -323,7 +324,7 @@ static int rewrite_line(sqlite3_stmt *stmt, const struct ld_rewrite *line)
     " reset = iif(?4, 0, reset) WHERE seq = ?1"
 
 /* A line stands in one of the two tables; its pieces, if it has any, go with its text. */
-static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row)
+int ld_store_rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_t n)
 {
     static const char of_events[] = "UPDATE events SET line = NULL," REWRITE " AND seq >= (SELECT kept FROM log_start)";
     static const char of_summary[] = "UPDATE summary SET" REWRITE " AND generation = (SELECT generation FROM log_start)"
@@ -347,7 +348,7 @@ static int rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, size_
     (void)sqlite3_finalize(pieces);
     (void)sqlite3_finalize(event);
     (void)sqlite3_finalize(summary);
-    return rc == SQLITE_OK && row != NULL ? insert_row(s, row) : rc;
+    return rc;
 }
 
 int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t n, const struct ld_row *row,
@@ -356,7 +357,9 @@ int ld_store_rewrite(struct ld_store *s, const struct ld_rewrite *lines, size_t 
     int status = ld_store_begin(s, true, why);
     if (status != LD_STORE_OK)
         return status;
-    int rc = rewrite_all(s, lines, n, row);
+    int rc = ld_store_rewrite_all(s, lines, n);
+    if (rc == SQLITE_OK && row != NULL)
+        rc = insert_row(s, row);
     ld_failpoint("after_append");
     return ld_store_end(s, rc, why);
 }

@@ -120,6 +120,7 @@ bool ld_building_has_failed(const struct ld_tenant *t)
 
 const struct ld_task_kind ld_building = {.size = sizeof(struct ld_building),
                                          .threads = LD_LONG_WORK,
+                                         .has_engine = true,
                                          .at = {[LD_AT_COMMIT] = look, [LD_AT_TURN_END] = look},
                                          .run = run,
                                          .finish = finish,

@@ -34,6 +34,10 @@ struct ld_challengers {
     size_t n;
     struct ld_challenger_view shown[LD_MAX_CHALLENGERS];
     size_t n_shown;
+    struct ld_kept_history *loaded; /* what the file had, for the first followers; NULL: they have it */
+    size_t n_loaded;
+    bool has_looked;         /* into the file */
+    atomic_bool is_unsaved;  /* a history is another one than the file's */
     bool has_more;           /* the job's: lines are left */
     atomic_bool was_wanted;  /* when the job last began */
     _Atomic uint64_t cursor; /* all have read so far */
@@ -57,6 +61,7 @@ static void drop(void *task)
 
     for (size_t i = 0; i < c->n; i++)
         ld_follower_free(c->follower[i]);
+    free(c->loaded);
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->list_lock);
 }
@@ -93,6 +98,20 @@ static void begin_anew(struct ld_challengers *c, struct ld_follower *f)
 
 /* ---- which there are ------------------------------------------------------------------------------------------- */
 
+static struct ld_follower *new_follower(const struct ld_challengers *c, const struct ld_challenger_settings *settings)
+{
+    struct ld_follower *f = calloc(1, sizeof *f);
+
+    if (f == NULL)
+        return NULL;
+    f->settings = *settings;
+    f->kept.identity = ld_challenger_identity(settings);
+    for (size_t i = 0; i < c->n_loaded; i++)
+        if (c->loaded[i].identity == f->kept.identity)
+            f->kept = c->loaded[i];
+    return f;
+}
+
 /* Takes the follower of these settings out of the list, or makes one. NULL: no memory. */
 static struct ld_follower *take_follower(struct ld_challengers *c, const struct ld_challenger_settings *settings)
 {
@@ -103,9 +122,7 @@ static struct ld_follower *take_follower(struct ld_challengers *c, const struct 
             f = c->follower[i];
             c->follower[i] = NULL;
         }
-    if (f == NULL && (f = calloc(1, sizeof *f)) != NULL)
-        f->settings = *settings;
-    return f;
+    return f != NULL ? f : new_follower(c, settings);
 }
 
 /* The followers are those of the configuration in force, in its order; who stays, stays as it is. */
@@ -158,6 +175,14 @@ static void take_failure(struct slice *s, struct ld_follower *f, enum kb_err rc,
     stop(s, f, why.text);
 }
 
+static void note_history(struct ld_challengers *c, struct ld_follower *f, uint64_t before, const struct kb_event *ev)
+{
+    pthread_mutex_lock(&c->list_lock);
+    if (ld_score_history_take(&f->kept.history, &f->scores, before, ev))
+        atomic_store(&c->is_unsaved, true);
+    pthread_mutex_unlock(&c->list_lock);
+}
+
 /* The line for each follower that it is the next one of; the log's first line, which may have any number, for who
  * begins. */
 static void feed_all(struct slice *s, const struct kb_event *ev)
@@ -174,9 +199,12 @@ static void feed_all(struct slice *s, const struct kb_event *ev)
             begin_anew(s->c, f);
             continue;
         }
+        const uint64_t before = f->scores.told.sums.n;
         const enum kb_err rc = ld_follower_feed(f, ev, &msg);
         if (rc != KB_OK)
             take_failure(s, f, rc, &msg);
+        else
+            note_history(s->c, f, before, ev);
     }
 }
 
@@ -364,22 +392,82 @@ static void take_settings(struct ld_challengers *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Before anybody follows. Where the file cannot be read now, the timer tries again. */
+static bool look_into_file(struct ld_challengers *c)
+{
+    if (c->has_looked)
+        return true;
+    c->loaded = calloc(LD_MAX_CHALLENGERS, sizeof *c->loaded);
+    c->has_looked = c->loaded != NULL && ld_score_histories_get(c->task.t->store, atomic_load(&c->task.t->tip),
+                                                                c->loaded, &c->n_loaded) == LD_STORE_OK;
+    return c->has_looked;
+}
+
+static void forget_loaded(struct ld_challengers *c)
+{
+    free(c->loaded);
+    c->loaded = NULL;
+    c->n_loaded = 0;
+}
+
 static void run(void *task)
 {
     struct ld_challengers *c = task;
     const int64_t start_us = ld_monotonic_us();
 
     atomic_store(&c->was_wanted, is_wanted(c->task.t));
-    take_settings(c);
+    c->has_more = false;
+    if (look_into_file(c))
+        take_settings(c);
+    forget_loaded(c);
+    if (!c->has_looked)
+        return;
     do
         c->has_more = run_slice(c);
     while (c->has_more && ld_monotonic_us() - start_us < JOB_US);
+}
+
+/* A disk that refuses them is a warning: until the log's lines are gone they come again. */
+static void keep(struct ld_challengers *c)
+{
+    struct ld_tenant *t = c->task.t;
+    struct ld_kept_history *kept = calloc(LD_MAX_CHALLENGERS, sizeof *kept);
+    struct ld_message why = {""};
+    size_t n = 0;
+
+    if (kept == NULL)
+        return;
+    pthread_mutex_lock(&c->list_lock);
+    for (; n < c->n; n++)
+        kept[n] = c->follower[n]->kept;
+    atomic_store(&c->is_unsaved, false);
+    pthread_mutex_unlock(&c->list_lock);
+    if (ld_score_histories_put(t->store, kept, n, t->seq, &why) != LD_STORE_OK) {
+        ld_log(LD_LOG_WARN, "tenant %s: its challengers' scores could not be saved: %s", t->name, why.text);
+        atomic_store(&c->is_unsaved, true);
+    }
+    free(kept);
+}
+
+void ld_challengers_keep(struct ld_tenant *t)
+{
+    struct ld_challengers *c = ld_task_find(t, &ld_following);
+
+    if (c != NULL && atomic_load(&c->is_unsaved) && !atomic_load(&t->is_failing) && !atomic_load(&t->is_doomed))
+        keep(c);
+}
+
+static enum ld_chore keep_at_rest(struct ld_tenant *t)
+{
+    ld_challengers_keep(t);
+    return LD_CHORE_NONE;
 }
 
 static void finish(void *task)
 {
     struct ld_challengers *c = task;
 
+    ld_challengers_keep(c->task.t);
     if (c->has_more)
         ld_task_run(&c->task);
 }
@@ -482,10 +570,27 @@ size_t ld_challengers_view(const struct ld_tenant *t, struct ld_challenger_view 
     return ld_challengers_glance(t, out);
 }
 
+void ld_challengers_histories(const struct ld_tenant *t, const struct ld_challenger_view *views, size_t n,
+                              struct ld_score_history *out)
+{
+    struct ld_challengers *c = ld_task_find(t, &ld_following);
+
+    for (size_t i = 0; i < n; i++)
+        out[i].n = 0;
+    if (c == NULL)
+        return;
+    pthread_mutex_lock(&c->list_lock);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < c->n; k++)
+            if (ld_challenger_is_same(&c->follower[k]->settings, &views[i].settings))
+                out[i] = c->follower[k]->kept.history;
+    pthread_mutex_unlock(&c->list_lock);
+}
+
 const struct ld_task_kind ld_following = {.size = sizeof(struct ld_challengers),
                                           .threads = LD_LONG_WORK,
                                           .init = init,
-                                          .at = {[LD_AT_TICK] = tick},
+                                          .at = {[LD_AT_TICK] = tick, [LD_AT_REST] = keep_at_rest},
                                           .run = run,
                                           .finish = finish,
                                           .cancel = cancel,

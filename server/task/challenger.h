@@ -41,11 +41,22 @@ size_t ld_challengers_bytes(const struct ld_tenant *t);
  * take a pass over each model. */
 size_t ld_challengers_view(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);
 
+/* The histories of those views, [n]; one that nobody follows any more has none. O(1). */
+void ld_challengers_histories(const struct ld_tenant *t, const struct ld_challenger_view *views, size_t n,
+                              struct ld_score_history *out);
+
+/* The writer's: histories into the tenant's file, where it lacks any of them. */
+void ld_challengers_keep(struct ld_tenant *t);
+
 /* The same as the job has left them, without digests: for who must not wait for it. O(1). */
 size_t ld_challengers_glance(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);
 
-/* All that GET /tenants/{t}/challengers tells, JSON; node: who follows, NULL: nobody else could. is_hurried: as a
+/* All that GET /tenants/{t}/challengers tells, JSON. node: who follows, NULL: nobody else could; is_hurried: as a
  * glance. Each is of one moment; the log may have gone on since. malloc'd; NULL: no memory. */
-char *ld_challengers_text(struct ld_tenant *t, const char *node, bool is_hurried, size_t *n);
+struct ld_challengers_telling {
+    const char *node;
+    bool is_hurried, has_history;
+};
+char *ld_challengers_text(struct ld_tenant *t, const struct ld_challengers_telling *how, size_t *n);
 
 #endif

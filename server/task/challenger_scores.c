@@ -185,7 +185,8 @@ static void begin_anew(struct ld_scores *s, uint64_t version)
         memset(s->open, 0, s->cap_open * sizeof *s->open);
     s->told.n_open = s->n_due = s->head = 0;
     s->first = s->closing = 0;
-    s->told.n_unrewarded = s->told.n_unknown = s->told.n_lost = 0;
+    s->told.n_unrewarded = s->told.n_unknown = s->told.n_lost = s->told.n_compared = 0;
+    s->told.match_sum = 0;
     s->told.sums = (struct kb_snips){0};
     s->told.since = version;
 }
@@ -219,12 +220,13 @@ static bool is_same_guard(const struct ld_guard *a, const struct ld_guard *b)
            a->high == b->high;
 }
 
-/* The switch is no part of the policy: while a tenant is stopped nothing is scored, and then the comparison goes on. */
+/* Switches are no part of the policy: while a tenant is stopped nothing is scored, and then the comparison goes on. */
 static uint64_t digest_policy(const struct kb_spec *spec)
 {
     struct kb_spec policy = *spec;
 
-    policy.routing.is_stopped = false;
+    policy.routing.is_stopped = policy.routing.is_apprentice = false;
+    policy.learns = true;
     return kb_spec_digest(&policy, KB_HASH_INIT);
 }
 
@@ -269,6 +271,12 @@ static uint64_t put_in_line(struct ld_scores *s, uint64_t id, const struct kb_ev
                         .share = share,
                         .chance = share * probability / ev->as.decided.propensity};
     return s->first + s->n_due++;
+}
+
+void ld_scores_compare(struct ld_scores *s, double probability)
+{
+    s->told.n_compared += isfinite(probability);
+    s->told.match_sum += isfinite(probability) ? probability : 0;
 }
 
 void ld_scores_decide(struct ld_scores *s, const struct kb_event *ev, double probability, double share)
@@ -346,6 +354,8 @@ void ld_scores_follow(struct ld_scores *s, const struct kb_event *ev)
         take_reward(s, ev);
     else if (ev->type == KB_EV_EXPIRED)
         take_expiry(s, ev);
+    else if (ev->type == KB_EV_FORGOTTEN)
+        begin_anew(s, s->told.version);
     close_windows(s, ev->at_ms);
     if (ev->at_ms > s->last_ms) {
         s->moving_ms += ev->at_ms - s->last_ms < MINUTE_MS ? ev->at_ms - s->last_ms : MINUTE_MS;

@@ -55,6 +55,10 @@ void ld_scores_configure(struct ld_scores *s, const struct ld_settings *settings
 /* Whether decisions from here on are scored. */
 bool ld_scores_wants(const struct ld_scores *s);
 
+/* A decision of the policy in force, or of a tenant that is stopped: the probability with which the challenger would
+ * have shown its arm; NaN: not known. */
+void ld_scores_compare(struct ld_scores *s, double probability);
+
 /* A decision of the policy in force, with the probability of its arm under the challenger; NaN: not known. share: the
  * least that an arm's propensity is of its probability under the challenger, 0: not known (ld_shadow_probability).
  * Without memory for it, it is lost. */

@@ -10,6 +10,7 @@
  * The engine that serves has no part in it. A process that dies finds the log as it was before, or compacted, and rows
  * to be deleted; a log that is to be erased from (erase.c) is not compacted meanwhile. */
 #include "task/compact.h"
+#include "task/challenger.h"
 #include "task/tasks.h"
 
 #include <stdio.h>
@@ -189,6 +190,7 @@ static bool start_behind(struct ld_compaction *x)
 
     if (!is_ok)
         ld_fail(&x->why, "out of memory");
+    ld_challengers_keep(t);
     is_ok = is_ok && ld_store_start_behind(t->store, x->last, books.row, books.n, &x->why) == LD_STORE_OK;
     if (is_ok)
         t->books.saved_seq = t->books.tried_seq = t->seq;

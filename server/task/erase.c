@@ -20,25 +20,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/failpoint.h"
-#include "tenant/refold.h"
 #include "base/log.h"
 #include "task/challenger.h"
-#include "task/redact.h"
+#include "task/erase_impl.h"
 #include "task/tasks.h"
-#include "store/sqlite_util.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
 #include "json/json_out.h"
-
-struct ld_erasure {
-    struct ld_task task;
-    struct ld_refold fold; /* its engine is the one to come */
-    struct ld_redactor redactor;
-    bool is_ok;
-};
 
 /* Each line as it will read without the user. */
 static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
@@ -54,9 +44,29 @@ static void run(void *task)
 {
     struct ld_erasure *x = task;
 
+    if (x->phase == LD_ERASE_FOLDS)
+        x->is_ok = ld_refold_catch_up(&x->fold);
+    else if (x->phase == LD_ERASE_BUILDS)
+        x->is_ok = ld_refold_build(&x->fold);
+    else
+        ld_erase_wait(x);
+}
+
+bool ld_erase_open(struct ld_erasure *x)
+{
+    struct ld_tenant *t = x->task.t;
+
+    ld_redactor_close(&x->redactor);
+    ld_refold_close(&x->fold);
+    ld_redactor_open(&x->redactor, x->task.op->user);
+    x->redactor.by = x->task.op->by[0] != '\0' ? x->task.op->by : NULL;
+    x->n_rewrites = t->n_rewrites;
+    x->n_folds++;
+    if (ld_refold_open(&x->fold, t, UINT64_MAX) != KB_OK)
+        return false;
     x->fold.fold.sink.take = take;
     x->fold.fold.sink.to = x;
-    x->is_ok = ld_refold_catch_up(&x->fold);
+    return true;
 }
 
 /* Lengthscales and scales in force were found with the user's rewards among others: the reset that was begun for this,
@@ -79,11 +89,14 @@ static int start(void *task, struct ld_op *op)
         return 0;
     }
     ld_compaction_cancel(t); /* it would bring back what goes */
-    ld_redactor_open(&x->redactor, op->user);
-    x->redactor.by = op->by[0] != '\0' ? op->by : NULL;
-    if (ld_refold_open(&x->fold, t, UINT64_MAX) != KB_OK)
+    x->task.op = op;
+    const bool is_open = ld_erase_open(x);
+    x->task.op = NULL;
+    if (!is_open)
         ld_op_refuse_busy(op, "out of memory; nothing was erased");
-    else if (ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t))
+    else if (t->world->shared != NULL && ld_task_run(&x->task))
+        return LD_KEPT; /* nothing is begun in the log before all can be done at once */
+    else if (t->world->shared != NULL || ld_batch_begin_erasure(t) != KB_OK || !ld_batch_flush(t))
         ld_op_refuse_busy(op, "the commit failed; nothing was erased");
     else if (begin(x))
         return LD_KEPT;
@@ -94,43 +107,9 @@ static int start(void *task, struct ld_op *op)
 
 /* ---- end ---------------------------------------------------------------------------------------------- */
 
-/* Readers meet the old engine before and the new one after. */
-static void swap_engines(struct ld_erasure *x, uint64_t seq)
+int ld_erase_leftovers(struct ld_erasure *x)
 {
-    struct ld_tenant *t = x->task.t;
-    struct kb_engine_counts counts;
-    struct kb_engine *old = t->engine;
-
-    kb_engine_set_inline_work(x->fold.engine, t->world->inline_work);
-    ld_tenant_write_lock(t);
-    t->engine = x->fold.engine;
-    t->seq = seq;
-    t->arms_epoch++;
-    t->engine_epoch++;
-    ld_tenant_write_unlock(t);
-    x->fold.engine = old;
-    kb_engine_counts(t->engine, &counts);
-    t->n_pending = (size_t)counts.pending;
-    t->snapshot_seq = 0; /* there is none */
-    t->n_rewrites++;
-}
-
-/* And what a process that died while it wrote one has left of it. Synced: a power cut must not bring either back. */
-static bool remove_snapshot(const struct ld_tenant *t)
-{
-    char unfinished[LD_PATH_MAX + 8];
-
-    snprintf(unfinished, sizeof unfinished, "%s.tmp", t->snapshot_path);
-    unlink(unfinished);
-    unlink(t->snapshot_path);
-    return access(t->snapshot_path, F_OK) != 0 && access(unfinished, F_OK) != 0 &&
-           ld_sync_directory_of(t->snapshot_path) == 0;
-}
-
-/* What else of the user the folder has. 0, or -1 with why. */
-static int remove_leftovers(struct ld_erasure *x)
-{
-    if (!remove_snapshot(x->task.t))
+    if (!ld_tenant_remove_snapshot(x->task.t))
         return ld_fail(&x->fold.why, "the snapshot cannot be removed");
     if (!ld_compaction_clear(x->task.t)) { /* rows that a compaction has left may be the user's */
         return ld_fail(&x->fold.why, "what was compacted cannot be deleted");
@@ -138,28 +117,34 @@ static int remove_leftovers(struct ld_erasure *x)
     return 0;
 }
 
+enum kb_err ld_erase_add_row(struct ld_erasure *x, const struct kb_event *ev)
+{
+    struct ld_tenant *t = x->task.t;
+    struct ld_row *row = &x->row[x->n_rows];
+    struct kb_event line = *ev;
+
+    line.by = x->redactor.by;
+    ld_row_index(row, &line);
+    row->text =
+        ld_encode_event(&line, t->settings.spec.context_dim, t->settings.spec.arm_dim, &t->settings, &row->n_text);
+    x->n_rows += row->text != NULL;
+    return row->text != NULL ? KB_OK : KB_ENOMEM;
+}
+
 /* The event that puts the new model in force becomes the next row, in one transaction with the lines that change. */
 static enum kb_err append_reset(void *arg, const struct kb_event *reset, size_t n_events)
 {
     struct ld_erasure *x = arg;
     struct ld_tenant *t = x->task.t;
-    const struct kb_spec *spec = &t->settings.spec;
-    struct ld_row row = {
-        .seq = reset->seq, .at_ms = reset->at_ms, .type = (int)reset->type, .reward = (double)NAN, .is_reset = true};
     int rc = -1;
 
     (void)n_events; /* a reset brings nothing along */
-    struct kb_event line = *reset;
-    line.by = x->redactor.by;
-    char *text = ld_encode_event(&line, spec->context_dim, spec->arm_dim, &t->settings, &row.n_text);
-    if (text == NULL)
+    if (ld_erase_add_row(x, reset) != KB_OK)
         return KB_ENOMEM;
-    row.text = text;
-    if (remove_leftovers(x) == 0) {
+    if (ld_erase_leftovers(x) == 0) {
         ld_failpoint("mid_erasure");
-        rc = ld_store_rewrite(t->store, x->redactor.item, x->redactor.n, &row, &x->fold.why);
+        rc = ld_store_rewrite(t->store, x->redactor.item, x->redactor.n, &x->row[0], &x->fold.why);
     }
-    free(text);
     return rc == LD_STORE_OK ? KB_OK : KB_ECANCELLED;
 }
 
@@ -174,7 +159,7 @@ static bool commit(struct ld_erasure *x)
     if (rc == KB_OK)
         rc = kb_commit_one(&c, &reset, x->task.t->now_ms, &hooks, NULL);
     if (rc == KB_OK) {
-        swap_engines(x, c.seq);
+        ld_tenant_exchange(x->task.t, &x->fold.engine, NULL, c.seq);
         reset.seq = c.seq;
         ld_books_take(&x->task.t->books, &reset, 1);
     } else if (rc == KB_ENOMEM)
@@ -183,9 +168,7 @@ static bool commit(struct ld_erasure *x)
     return rc == KB_OK;
 }
 
-/* A change of the model that came in between has begun its own build: one more round. Without an open build there is
- * nothing to finish, and never will be. */
-static bool needs_round(struct ld_erasure *x)
+bool ld_erase_needs_round(struct ld_erasure *x)
 {
     struct kb_build_state state;
 
@@ -197,21 +180,26 @@ static bool needs_round(struct ld_erasure *x)
     return state.is_open && !state.is_done;
 }
 
-static void answer(struct ld_erasure *x, bool is_ok)
+void ld_erase_fail(struct ld_erasure *x, const char *told)
 {
     struct ld_op *op = x->task.op;
+
+    ld_op_refuse_busy(op, told);
+    ld_trace_enter(&op->trace);
+    ld_log(LD_LOG_ERROR, "tenant %s: a user could not be erased: %s", x->task.t->name, x->fold.why.text);
+    ld_trace_enter(NULL);
+}
+
+static void answer(struct ld_erasure *x, bool is_ok)
+{
     char text[160];
 
     snprintf(text, sizeof text, "{\"erased\":true,\"events\":%llu,\"seq\":%llu}",
              (unsigned long long)x->redactor.n_events, (unsigned long long)x->task.t->seq);
-    if (is_ok) {
-        ld_op_reply_copy(op, text);
-        return;
-    }
-    ld_op_refuse_busy(op, "the user could not be erased now; nothing was changed");
-    ld_trace_enter(&op->trace);
-    ld_log(LD_LOG_ERROR, "tenant %s: a user could not be erased: %s", x->task.t->name, x->fold.why.text);
-    ld_trace_enter(NULL);
+    if (is_ok)
+        ld_op_reply_copy(x->task.op, text);
+    else
+        ld_erase_fail(x, "the user could not be erased now; nothing was changed");
 }
 
 /* A build or a snapshot of the old engine comes back from its job before. */
@@ -220,12 +208,16 @@ static void finish(void *task)
     struct ld_erasure *x = task;
     struct ld_tenant *t = x->task.t;
 
-    if (ld_task_is_under_way(t, &ld_building) || ld_task_is_under_way(t, &ld_saving)) {
+    if (ld_tasks_have_engine(t)) {
         ld_task_wait(&x->task);
         return;
     }
+    if (t->world->shared != NULL) {
+        ld_erase_finish_shared(x);
+        return;
+    }
     bool is_ok = x->is_ok && ld_refold_tail(&x->fold);
-    if (is_ok && needs_round(x)) {
+    if (is_ok && ld_erase_needs_round(x)) {
         x->is_ok = is_ok = false;
         if (ld_task_run(&x->task))
             return;
@@ -250,12 +242,16 @@ static void drop(void *task)
 {
     struct ld_erasure *x = task;
 
+    for (size_t i = 0; i < x->n_rows; i++)
+        free((char *)x->row[i].text);
+    ld_text_close(&x->laggards);
     ld_redactor_close(&x->redactor);
     ld_refold_close(&x->fold);
 }
 
 const struct ld_task_kind ld_erasure = {.size = sizeof(struct ld_erasure),
                                         .threads = LD_LONG_WORK,
+                                        .takes_turn = true,
                                         .busy = "another user of the tenant is being erased",
                                         .start = start,
                                         .run = run,

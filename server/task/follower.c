@@ -51,13 +51,15 @@ enum kb_err ld_follower_feed(struct ld_follower *f, const struct kb_event *ev, s
     /* What the policy in force has drawn: neither a baseline nor an arm that stuck is its doing. */
     const bool is_scored =
         ev->type == KB_EV_DECIDED && ev->as.decided.route == KB_ROUTE_POLICY && ld_scores_wants(&f->scores);
+    const bool is_compared = is_scored || (ev->type == KB_EV_DECIDED && ev->as.decided.route == KB_ROUTE_STOPPED &&
+                                           ld_scores_wants(&f->scores));
 
     if (settings != NULL) {
         f->context_dim = settings->spec.context_dim;
         f->arm_dim = settings->spec.arm_dim;
     }
     double share = 0;
-    const double p = is_scored /* before it is fed: the future stays unknown */
+    const double p = is_compared /* before it is fed: the future stays unknown */
                          ? ld_shadow_probability(f->shadow, ev, ld_scores_is_guarded(&f->scores) ? &share : NULL)
                          : 0;
     const enum kb_err rc = is_for(f, ev) ? ld_shadow_feed(f->shadow, ev, msg) : KB_OK;
@@ -65,6 +67,8 @@ enum kb_err ld_follower_feed(struct ld_follower *f, const struct kb_event *ev, s
         return rc;
     if (settings != NULL)
         ld_scores_configure(&f->scores, settings, version, f->settings.name);
+    if (is_compared)
+        ld_scores_compare(&f->scores, p);
     if (is_scored)
         ld_scores_decide(&f->scores, ev, p, share);
     ld_scores_follow(&f->scores, ev);

@@ -4,7 +4,7 @@
 #define LD_FOLLOWER_H
 
 #include "base/message.h"
-#include "task/challenger_scores.h"
+#include "task/challenger_history.h"
 #include "evaluate/shadow.h"
 
 struct ld_follower {
@@ -15,9 +15,10 @@ struct ld_follower {
     uint64_t cursor;
     bool is_in_summary; /* and its end has not come */
     struct ld_message why;
+    struct ld_kept_history kept; /* how its scores went: it stays when it begins anew */
 };
 
-/* Everything but the settings: it stands before the log's first line. */
+/* Everything but the settings and the history: it stands before the log's first line. */
 void ld_follower_drop(struct ld_follower *f);
 void ld_follower_free(struct ld_follower *f);
 

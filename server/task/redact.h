@@ -11,7 +11,7 @@ struct ld_doc;
 /* What the user had in the sums of an arm, as far as a summary tells. */
 struct ld_gone {
     uint64_t rewarded;
-    double reward_sum;
+    double reward_sum, square_sum;
 };
 
 struct ld_redactor {

@@ -6,6 +6,7 @@
  * routes is not known any more once the events have gone: that stays. It says nothing of who was counted. */
 #include "task/redact.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -129,7 +130,9 @@ static void keep_point(const struct ld_redactor *r, const struct kb_ev_points *p
         memcpy(c->x + at * dim, p->x + i * dim, dim * sizeof *c->x);
 }
 
-/* Sums that have been forgotten in part say nothing of the totals. */
+/* Sums that have been forgotten in part say nothing of the totals. Of the squares of several rewards at one point only
+ * the least is known that they can come to (Cauchy and Schwarz): an arm's spread is then told as at least what it is.
+ */
 static enum kb_err note_point(struct ld_redactor *r, const struct kb_ev_points *p, size_t i)
 {
     struct ld_gone *gone = NULL;
@@ -141,6 +144,7 @@ static enum kb_err note_point(struct ld_redactor *r, const struct kb_ev_points *
         return KB_ENOMEM;
     gone->rewarded += (uint64_t)p->count[i];
     gone->reward_sum += p->sum[i];
+    gone->square_sum += p->sum[i] * (p->sum[i] / fmax(p->count[i], 1));
     r->reward_sum += p->sum[i];
     r->n_learned += p->count[i];
     return KB_OK;
@@ -230,6 +234,8 @@ static enum kb_err redact_arms(struct ld_redactor *r, struct ld_doc *doc, struct
         arms[i] = part->arms[i];
         arms[i].rewarded -= gone.rewarded < arms[i].rewarded ? gone.rewarded : arms[i].rewarded;
         arms[i].reward_sum -= gone.reward_sum;
+        if (!isnan(arms[i].square_sum))
+            arms[i].square_sum = fmax(arms[i].square_sum - gone.square_sum, 0);
     }
     copy->arms = arms;
     r->n_arms += part->n_arms;

@@ -165,6 +165,7 @@ static enum ld_chore save_now(struct ld_tenant *t)
 const struct ld_task_kind ld_saving = {
     .size = sizeof(struct ld_saving),
     .threads = LD_LONG_WORK,
+    .has_engine = true,
     .at = {[LD_AT_BATCH_END] = look, [LD_AT_TURN_END] = look, [LD_AT_REST] = save_now},
     .run = write_file,
     .finish = finish,

@@ -15,6 +15,7 @@
     KIND(ld_bookkeeping)    /* what is counted over the log: bookkeeping.c */ \
     KIND(ld_saving)         /* snapshots: saving.c */ \
     KIND(ld_evaluating)     /* what other policies would have earned: evaluation.c */ \
+    KIND(ld_remembering)    /* how the model went: model_history.c */ \
     KIND(ld_following)      /* challengers that follow the log: challenger.c */
 /* clang-format on */
 

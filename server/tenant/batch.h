@@ -154,7 +154,9 @@ bool ld_batch_commit_id(struct ld_tenant *t, const char *id);
  * *result tells. */
 int ld_reward_judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
                     struct ld_reward_result *result);
-/* commit_reward_user.c: the same of one that names a user. */
+/* That a decision which waits is shown. KB_EBUSY: it is staged, or waits for what is: look again; else *result tells.
+ */
+int ld_reward_activate(struct ld_tenant *t, const char *decision, struct ld_reward_result *result);
 /* commit_metric.c. Whether the reward names a metric that the tenant has not, which is told. */
 bool ld_metric_is_unknown(const struct ld_tenant *t, const struct ld_reward *reward, struct ld_reward_result *result);
 /* The metric's name as lines of the log have it: none of a single objective. */
@@ -165,6 +167,7 @@ bool ld_metric_fill(const struct ld_tenant *t, const struct ld_reward *reward, s
 /* Of a decision that the log has and that is closed; slot_0 is the arm that it showed. Like ld_reward_judge. */
 int ld_metric_judge_closed(struct ld_tenant *t, const struct ld_reward *reward, const char *slot_0,
                            struct ld_reward_result *result);
+/* commit_reward_user.c: ld_reward_judge of one that names a user. */
 int ld_reward_judge_user(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
                          struct ld_reward_result *result);
 /* Whether the log has rewards under its id, or cannot be asked: *result tells. */

@@ -181,6 +181,20 @@ void ld_books_take(struct ld_books *b, const struct kb_event *ev, size_t n)
     pthread_mutex_unlock(&b->lock);
 }
 
+bool ld_books_skip(struct ld_books *b, uint64_t tip)
+{
+    bool is_any = false;
+
+    pthread_mutex_lock(&b->lock);
+    for (size_t i = 0; i < b->n; i++) {
+        b->book[i].is_behind = b->book[i].is_behind || b->book[i].seq != tip;
+        is_any |= b->book[i].is_behind;
+    }
+    note_alarms(b);
+    pthread_mutex_unlock(&b->lock);
+    return !is_any;
+}
+
 bool ld_books_are_behind(struct ld_books *b)
 {
     bool is_behind = false;

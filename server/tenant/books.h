@@ -56,6 +56,9 @@ void ld_books_close(struct ld_books *b);
 /* The writer's: n events that are committed. A book that lacks the one before them, or memory, is behind from here. */
 void ld_books_take(struct ld_books *b, const struct kb_event *ev, size_t n);
 
+/* The writer's: the log is at `tip`, and nobody has given the books what led there. True when none lacks anything. */
+bool ld_books_skip(struct ld_books *b, uint64_t tip);
+
 /* Whether one is behind; and how many events the one furthest behind lacks, up to `last`. */
 bool ld_books_are_behind(struct ld_books *b);
 uint64_t ld_books_lag(const struct ld_books *b, uint64_t last);

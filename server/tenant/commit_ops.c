@@ -10,6 +10,7 @@
  *
  * Memory: what an event names must live until its commit, hence in the op's document. Cost: a look into the log is
  * O(log n) and happens only for ids of the caller's and for decisions that are closed. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,8 +174,8 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- graph, arms ----------------------------------------------------------------------------------- */
 
-/* Graph and catalogue: the engine checks ids, weights and features; the codec has checked the rest. The event stands
- * alone in its batch (kb_event_is_alone), so what it is checked against is applied. */
+/* Graph, catalogue, and a model that is to forget: the engine checks ids, weights and features; the codec has checked
+ * the rest. The event stands alone in its batch (kb_event_is_alone), so what it is checked against is applied. */
 static int expand_event(struct ld_tenant *t, struct ld_op *op)
 {
     const struct ld_entry entry = {.ev = op->event, .line = op->line};
@@ -195,11 +196,16 @@ static int expand_event(struct ld_tenant *t, struct ld_op *op)
  * writer reads what only it can change. */
 static void answer_event(struct ld_tenant *t, struct ld_op *op)
 {
-    char *text;
+    char *text, done[64];
     size_t n = 0;
 
     if (op->reply != NULL)
         return;
+    if (op->event.type == KB_EV_FORGOTTEN) {
+        snprintf(done, sizeof done, "{\"forgotten\":true,\"seq\":%llu}", (unsigned long long)t->seq);
+        ld_op_reply_copy(op, done);
+        return;
+    }
     text =
         op->event.type == KB_EV_GRAPH ? ld_encode_graph_summary(t->engine, &n) : ld_encode_arms_summary(t->engine, &n);
     ld_op_reply_text(op, text, n);
@@ -226,15 +232,44 @@ static void answer_closed_activation(struct ld_tenant *t, struct ld_op *op, cons
     ld_decision_record_close(&record);
 }
 
+/* Of a user: the newest decision that waits. NULL with the op's answer, or with KB_EBUSY: the one that they were shown
+ * last is newer, or there is none at all. */
+static const char *find_waiting(struct ld_tenant *t, struct ld_op *op, int *rc)
+{
+    const char *user = op->rewards[0].user, *id = NULL, *shown = NULL;
+    size_t n = 0;
+
+    *rc = kb_engine_waiting(t->engine, user, &id);
+    if (*rc == KB_EBUSY || id != NULL)
+        return id;
+    *rc = kb_engine_shown(t->engine, user, &shown, 1, &n);
+    if (*rc == KB_OK && n > 0) {
+        ld_op_reply_copy(op, DUPLICATE_ACTIVATION);
+    } else if (*rc == KB_OK) {
+        ld_problem_set_as(ld_op_problem(op), LD_NO_DECISION, "the user has no open decision");
+        atomic_fetch_add_explicit(&t->books.n_unknown, 1, memory_order_relaxed);
+    }
+    return NULL;
+}
+
 /* Every outcome but success is decided by what the engine says of the decision: already active, or not open. Only a
  * decision made with `defer` waits to be activated; for all others it is a duplicate. */
 static int expand_activate(struct ld_tenant *t, struct ld_op *op)
 {
     struct ld_entry entry = {.ev = op->event};
     struct kb_errmsg msg = {.text = ""};
-    int rc;
+    int rc = KB_OK;
 
     entry.ev.type = KB_EV_ACTIVATED;
+    if (op->rewards != NULL) {
+        const char *id = find_waiting(t, op, &rc);
+        char *copy = id != NULL ? ld_doc_alloc(op->doc, strlen(id) + 1, 1) : NULL;
+        if (id == NULL)
+            return rc;
+        if (copy == NULL)
+            return ld_op_conclude(op, KB_ENOMEM, &msg);
+        entry.ev.as.activated.decision = strcpy(copy, id);
+    }
     rc = ld_batch_stage(t, &entry, &msg);
     if (rc == KB_EEXIST)
         ld_op_reply_copy(op, DUPLICATE_ACTIVATION);

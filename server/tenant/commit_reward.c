@@ -158,14 +158,31 @@ int ld_reward_judge(struct ld_tenant *t, struct ld_op *op, const struct ld_rewar
     return rc == KB_EBUSY ? KB_EBUSY : KB_OK;
 }
 
+int ld_reward_activate(struct ld_tenant *t, const char *decision, struct ld_reward_result *result)
+{
+    const struct ld_entry entry = {.ev = {.type = KB_EV_ACTIVATED, .as.activated.decision = decision}};
+    const int rc = ld_batch_stage(t, &entry, NULL);
+
+    if (rc == KB_OK || rc == KB_EBUSY)
+        return KB_EBUSY;
+    tell(result, 503, rc == LD_LOST ? "the commit failed" : kb_strerror(rc));
+    return KB_OK;
+}
+
 static int judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward, struct ld_reward_result *result)
 {
-    if (reward->id != NULL && ld_reward_is_repeated(t, op, reward, result))
-        return KB_OK;
-    if (ld_metric_is_unknown(t, reward, result))
-        return KB_OK;
     struct ld_reward one = *reward;
-    one.metric = ld_metric_in_log(t, reward->metric);
+
+    if (one.is_tracked && t->settings.spec.has_metrics)
+        one.metric = one.event;
+    if (one.id != NULL && ld_reward_is_repeated(t, op, &one, result))
+        return KB_OK;
+    if (ld_metric_is_unknown(t, &one, result))
+        return KB_OK;
+    one.metric = ld_metric_in_log(t, one.metric);
+    if (one.is_tracked && one.decision != NULL &&
+        kb_engine_decision_state(t->engine, one.decision) == KB_DECISION_DEFERRED)
+        return ld_reward_activate(t, one.decision, result);
     return one.user != NULL ? ld_reward_judge_user(t, op, &one, result) : ld_reward_judge(t, op, &one, result);
 }
 
@@ -184,7 +201,7 @@ static void judge_item(struct ld_tenant *t, struct ld_op *op, size_t i)
     }
     if (rc != KB_OK)
         tell(result, 503, "the tenant is busy with what this depends on");
-    if (result->status == 404 && result->type == LD_NO_DECISION)
+    if (result->type == LD_NO_DECISION || (result->type == LD_NO_METRIC && reward->is_tracked))
         atomic_fetch_add_explicit(&t->books.n_unknown, 1, memory_order_relaxed);
 }
 

@@ -7,6 +7,9 @@
  * everything that could change it is applied (kb_engine_shown). The line then names the decision: nobody who reads the
  * log looks for it again.
  *
+ * An event of a client's (`is_tracked`) that finds none takes the newest that waits to be activated: that is staged,
+ * and the reward looks again behind its commit. What stands in the log under its id has been looked for before.
+ *
  * A reward that found no decision leaves no line. Its id is free: a retry may find the decision that has come since.
  *
  * All of a user's decisions get the reward in one transaction, unless a change of the dictionary comes in between. Who
@@ -161,6 +164,26 @@ static int reward_each(struct ld_tenant *t, struct ld_op *op, const struct ld_re
     return KB_OK;
 }
 
+/* What the user did shows that they have seen what waits to be activated, where nothing else is open. */
+static int judge_none(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
+                      struct ld_reward_result *result)
+{
+    const char *id = NULL;
+
+    if (reward->is_tracked && kb_engine_waiting(t->engine, reward->user, &id) == KB_EBUSY)
+        return KB_EBUSY;
+    if (id == NULL) {
+        *result = (struct ld_reward_result){
+            .status = 404, .type = LD_NO_DECISION, .detail = "the user has no open decision that was shown"};
+        return KB_OK;
+    }
+    id = keep(op, id);
+    if (id != NULL)
+        return ld_reward_activate(t, id, result);
+    tell(result, 503, NO_MEMORY);
+    return KB_OK;
+}
+
 int ld_reward_judge_user(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
                          struct ld_reward_result *result)
 {
@@ -178,11 +201,8 @@ int ld_reward_judge_user(struct ld_tenant *t, struct ld_op *op, const struct ld_
         tell(result, 409, "the user has more than 1000 open decisions: name them");
         return KB_OK;
     }
-    if (n == 0) {
-        *result = (struct ld_reward_result){
-            .status = 404, .type = LD_NO_DECISION, .detail = "the user has no open decision that was shown"};
-        return KB_OK;
-    }
+    if (n == 0)
+        return judge_none(t, op, reward, result);
     for (size_t i = 0; i < n; i++)
         if ((ids[i] = keep(op, ids[i])) == NULL) {
             tell(result, 503, NO_MEMORY);

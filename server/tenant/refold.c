@@ -72,6 +72,14 @@ static bool build(struct ld_refold *f, enum kb_err *rc)
     return true;
 }
 
+bool ld_refold_build(struct ld_refold *f)
+{
+    enum kb_err rc = KB_OK;
+
+    (void)build(f, &rc);
+    return rc == KB_OK || ld_fail(&f->why, "the model cannot be built: %s", kb_strerror(rc)) == 0;
+}
+
 bool ld_refold_catch_up(struct ld_refold *f)
 {
     uint64_t last = 0, last_reset = 0;
@@ -81,10 +89,8 @@ bool ld_refold_catch_up(struct ld_refold *f)
         if (!ld_refold_tail(f))
             return false;
         const bool has_built = build(f, &rc);
-        if (rc != KB_OK) {
-            ld_fail(&f->why, "the model cannot be built: %s", kb_strerror(rc));
-            return false;
-        }
+        if (rc != KB_OK)
+            return ld_fail(&f->why, "the model cannot be built: %s", kb_strerror(rc)) == 0;
         if (ld_store_tip(f->t->store, &last, &last_reset) != LD_STORE_OK) {
             ld_fail(&f->why, "the log cannot be read");
             return false;

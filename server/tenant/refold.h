@@ -30,6 +30,8 @@ void ld_refold_close(struct ld_refold *f); /* the engine too, unless it was take
 /* False with why. */
 bool ld_refold_catch_up(struct ld_refold *f);
 bool ld_refold_tail(struct ld_refold *f);
+/* Runs what was begun there, once: false with why. */
+bool ld_refold_build(struct ld_refold *f);
 
 /* What it builds ends soon; the tenant's queue_lock is held. */
 void ld_refold_cancel(struct ld_refold *f);

@@ -48,6 +48,7 @@ int ld_shared_find(struct ld_tenant *t, struct ld_message *why)
     switch (log->ops->find(log, t->name, false, &found, &is_new, &said)) {
     case LD_SHARED_OK:
         t->shared.id = found.id;
+        atomic_store(&t->shared.generation, found.tip.generation);
         return LD_STORE_OK;
     case LD_SHARED_NONE:
         return gone(t, why);
@@ -87,6 +88,27 @@ static int refuse_copy(const struct ld_tenant *t, const struct ld_copy_mark *mar
                       t->db_path, t->name);
 }
 
+/* A copy from before lines of the log were rewritten; or none yet, and what is left of such lines can be folded only
+ * when all is there (ld_recover). A log that cannot be read now leaves the copy as it is: a turn asks again. */
+static int renew(struct ld_tenant *t, struct ld_message *why)
+{
+    struct ld_shared *s = &t->shared;
+    const uint64_t generation = atomic_load(&s->generation);
+    struct ld_message said = {""};
+    enum ld_shared_rc rc = LD_SHARED_OK;
+
+    for (int n = 0; s->place.generation < generation && n < 2; n++)
+        rc = ld_shared_renew_copy(t, &said);
+    atomic_store(&s->generation, s->place.generation);
+    if (rc == LD_SHARED_OK)
+        return LD_STORE_OK;
+    if (ld_progress_is_over(t->world->progress))
+        return ld_fail_as(LD_STORE_STOPPED, why, "the server is stopping");
+    ld_log(LD_LOG_WARN, "tenant %s: lines of the shared log were rewritten, and the copy is still the old one: %s",
+           t->name, said.text);
+    return LD_STORE_OK;
+}
+
 int ld_shared_check(struct ld_tenant *t, bool *is_away, struct ld_message *why)
 {
     struct ld_shared *s = &t->shared;
@@ -117,9 +139,11 @@ int ld_shared_check(struct ld_tenant *t, bool *is_away, struct ld_message *why)
     if (s->id == 0)
         return ld_fail_as(LD_STORE_IO, why, "the shared log cannot be reached, and there is no copy here");
     s->place.seq = mark.seq;
+    s->place.generation = mark.generation;
     memcpy(s->place.hash, mark.hash, sizeof s->place.hash);
     s->at_ms = at_ms;
-    return ld_store_be_copy(t->store, &mark, why);
+    rc = ld_store_be_copy(t->store, &mark, why);
+    return rc == LD_STORE_OK ? renew(t, why) : rc;
 }
 
 /* A log that has other lines, or cannot be asked, is told of and keeps nobody from reading what is here. */

@@ -34,6 +34,7 @@
 
 #define READ_BYTES ((size_t)1 << 20)
 #define WAL_BYTES ((int64_t)8 << 20)
+#define MOST_RENEWALS 4 /* in one go: each time lines were rewritten in between */
 
 /* Lines that are folded while others wait for the row, some 20 ms of work; and how often one that is further behind
  * steps back to read on without it. Then it takes what there is: who writes without a pause must not keep it out. */
@@ -99,6 +100,16 @@ static enum ld_shared_rc follow_some(void *arg, const struct ld_shared_batch *ba
                                                                     : ld_shared_follow(taking->t, batch);
 }
 
+/* Where lines of the log were rewritten. OK: it may be read on from where the copy stands now. */
+static enum ld_shared_rc renew(struct ld_tenant *t, struct ld_message *why)
+{
+    enum ld_shared_rc rc = LD_SHARED_REWRITTEN;
+
+    for (int n = 0; rc == LD_SHARED_REWRITTEN && n < MOST_RENEWALS; n++)
+        rc = ld_shared_renew(t, why);
+    return rc == LD_SHARED_REWRITTEN ? LD_SHARED_DOWN : rc;
+}
+
 /* A piece at a time, until there is no more: the last answer may be old, so the next one says what there is. */
 static enum ld_shared_rc read_on(struct ld_tenant *t, struct ld_message *why)
 {
@@ -111,7 +122,10 @@ static enum ld_shared_rc read_on(struct ld_tenant *t, struct ld_message *why)
         const struct ld_shared_place place = s->place;
 
         n = s->n_followed;
-        rc = log->ops->read(log, s->id, &place, READ_BYTES, ld_shared_follow, t, why);
+        rc = s->is_stale ? LD_SHARED_REWRITTEN
+                         : log->ops->read(log, s->id, &place, READ_BYTES, ld_shared_follow, t, why);
+        if (rc == LD_SHARED_REWRITTEN)
+            rc = renew(t, why); /* a change of n_followed has it go on */
         if (ld_store_wal_bytes(t->store) > WAL_BYTES)
             (void)ld_store_checkpoint(t->store); /* upkeep comes at the end of a turn, and this may be a long log */
     } while (rc == LD_SHARED_OK && s->n_followed != n && !ld_progress_is_over(t->world->progress) &&
@@ -119,23 +133,27 @@ static enum ld_shared_rc read_on(struct ld_tenant *t, struct ld_message *why)
     return rc;
 }
 
-/* Who is far behind reads on without the turn first, or all others would wait for its fold. */
+/* Who is far behind reads on without the turn first, or all others would wait for its fold; who has lines that were
+ * rewritten since gets the new ones first. */
 static enum ld_shared_rc take(struct ld_tenant *t, struct ld_message *why)
 {
     struct ld_shared *s = &t->shared;
     struct ld_shared_log *log = t->world->shared;
-    enum ld_shared_rc rc = LD_SHARED_BEHIND;
+    enum ld_shared_rc rc = LD_SHARED_OK;
+    int n_back = 0, n_renewed = 0;
 
-    for (int i = 0; rc == LD_SHARED_BEHIND; i++) {
+    while (rc == LD_SHARED_OK) {
         const struct ld_shared_place place = s->place;
-        struct taking taking = {t, i < MOST_STEPS_BACK ? s->n_followed + HELD_LINES : UINT64_MAX};
+        struct taking taking = {t, n_back < MOST_STEPS_BACK ? s->n_followed + HELD_LINES : UINT64_MAX};
 
-        rc = log->ops->take(log, s->id, &place, follow_some, &taking, &s->turn, why);
-        if (rc != LD_SHARED_BEHIND)
-            break;
-        rc = read_on(t, why);
-        if (rc == LD_SHARED_OK)
-            rc = LD_SHARED_BEHIND;
+        rc =
+            s->is_stale ? LD_SHARED_REWRITTEN : log->ops->take(log, s->id, &place, follow_some, &taking, &s->turn, why);
+        if (rc == LD_SHARED_BEHIND && n_back++ < MOST_STEPS_BACK)
+            rc = read_on(t, why);
+        else if (rc == LD_SHARED_REWRITTEN && n_renewed++ < MOST_RENEWALS)
+            rc = renew(t, why);
+        else
+            return rc == LD_SHARED_REWRITTEN ? LD_SHARED_DOWN : rc;
     }
     return rc;
 }
@@ -201,7 +219,7 @@ static const char *refusal(enum ld_shared_rc rc)
 /* Tasks of this server's own take no turn: what they read is its copy. */
 bool ld_shared_takes(struct ld_tenant *t, struct ld_op *op)
 {
-    if (op->type == LD_OP_TASK || atomic_load(&t->is_doomed) || ld_shared_begin(t))
+    if ((op->type == LD_OP_TASK && !op->task->takes_turn) || atomic_load(&t->is_doomed) || ld_shared_begin(t))
         return true;
     if (t->shared.rc == LD_SHARED_NONE) {
         ld_op_forgive(op);
@@ -242,10 +260,12 @@ void ld_tenant_follow(struct ld_tenant *t)
 
 void ld_tenant_shared(const struct ld_tenant *t, struct ld_tenant_shared *out)
 {
-    *out = (struct ld_tenant_shared){.id = t->shared.id,
-                                     .seq = atomic_load(&t->tip),
-                                     .is_forked = atomic_load(&t->shared.is_forked),
-                                     .is_followed = atomic_load(&t->shared.is_followed)};
+    *out =
+        (struct ld_tenant_shared){.id = t->shared.id,
+                                  .seq = atomic_load(&t->tip),
+                                  .is_forked = atomic_load(&t->shared.is_forked),
+                                  .is_followed = atomic_load(&t->shared.is_followed),
+                                  .generation = atomic_load(&t->must_scrub) ? 0 : atomic_load(&t->shared.generation)};
 }
 
 /* ---- append ---------------------------------------------------------------------------------------------- */
@@ -253,7 +273,7 @@ void ld_tenant_shared(const struct ld_tenant *t, struct ld_tenant_shared *out)
 int ld_shared_copy(struct ld_tenant *t, const struct ld_shared_place *to, size_t n, struct ld_message *why)
 {
     struct ld_shared *s = &t->shared;
-    struct ld_copy_mark mark = {.tenant = s->id, .seq = to->seq};
+    struct ld_copy_mark mark = {.tenant = s->id, .seq = to->seq, .generation = to->generation};
 
     _Static_assert(sizeof mark.hash == sizeof to->hash, "a copy keeps the whole hash");
     memcpy(mark.hash, to->hash, sizeof mark.hash);
@@ -261,8 +281,20 @@ int ld_shared_copy(struct ld_tenant *t, const struct ld_shared_place *to, size_t
     if (rc != LD_STORE_OK)
         return rc;
     s->place = *to;
+    atomic_store(&s->generation, to->generation);
     s->at_ms = t->batch.row[n - 1].at_ms;
     return LD_STORE_OK;
+}
+
+enum ld_shared_rc ld_shared_settle(struct ld_tenant *t, const struct ld_shared_batch *batch, struct ld_message *why)
+{
+    struct ld_shared_log *log = t->world->shared;
+    const enum ld_shared_rc rc = log->ops->settle(log, t->shared.id, batch, why);
+
+    if (rc != LD_SHARED_OK && rc != LD_SHARED_BEHIND)
+        return LD_SHARED_UNKNOWN;
+    ld_count(&t->world->metrics->shared.resolved[rc == LD_SHARED_OK], 1);
+    return rc;
 }
 
 /* The turn is over with it. UNKNOWN where nobody can tell in time. */
@@ -285,13 +317,7 @@ static enum ld_shared_rc put(struct ld_tenant *t, const struct ld_shared_batch *
              1);
     if (rc == LD_SHARED_OK)
         ld_histogram_add(&m->append_time, ld_monotonic_us() - start_us);
-    if (rc != LD_SHARED_UNKNOWN)
-        return rc;
-    rc = log->ops->settle(log, s->id, batch, why);
-    if (rc != LD_SHARED_OK && rc != LD_SHARED_BEHIND)
-        return LD_SHARED_UNKNOWN;
-    ld_count(&m->resolved[rc == LD_SHARED_OK], 1);
-    return rc;
+    return rc == LD_SHARED_UNKNOWN ? ld_shared_settle(t, batch, why) : rc;
 }
 
 /* The batch's lines as an export has them. -1: no memory. */
@@ -302,7 +328,7 @@ static int write_body(const struct ld_batch *b, size_t n, struct ld_text *body)
     return body->is_failed ? -1 : 0;
 }
 
-static uint64_t draw_nonce(void)
+uint64_t ld_shared_draw_nonce(void)
 {
     uint64_t nonce = 0;
 
@@ -334,11 +360,11 @@ enum kb_err ld_shared_append(void *flush, const struct kb_event *event, size_t n
     struct ld_tenant *t = f->t;
     const int64_t start_us = ld_monotonic_us();
     struct ld_text body;
-    struct ld_shared_batch batch = {.at.seq = event[n - 1].seq,
+    struct ld_shared_batch batch = {.at = {.seq = event[n - 1].seq, .generation = t->shared.place.generation},
                                     .n = (uint32_t)n,
                                     .at_ms = event[n - 1].at_ms,
                                     .node = t->world->node,
-                                    .nonce = draw_nonce()};
+                                    .nonce = ld_shared_draw_nonce()};
 
     assert(t->shared.turn != NULL);
     if (ld_batch_build_rows(t) != KB_OK)

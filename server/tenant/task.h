@@ -51,6 +51,8 @@ struct ld_task_kind {
     size_t size; /* of that structure, zeros at first but for its struct ld_task */
     enum ld_threads threads;
     bool is_for_read_only;    /* a tenant that takes no changes has it, too */
+    bool has_engine;          /* what runs works on the engine in force: it is not exchanged meanwhile */
+    bool takes_turn;          /* where a log is shared, who asks is answered by its tip */
     bool is_lasting;          /* who asks finds the same one each time, and start answers; `busy` is not looked at */
     const char *busy;         /* to who asks for it while it is under way */
     void (*init)(void *task); /* before anybody sees it */
@@ -91,6 +93,8 @@ enum ld_chore ld_tasks_at(struct ld_tenant *t, enum ld_moment moment);
 /* At the beginning of a turn: finishes what has run. */
 void ld_tasks_finish(struct ld_tenant *t);
 bool ld_tasks_have_run(struct ld_tenant *t);
+/* Whether one that is under way has the engine in its hands. */
+bool ld_tasks_have_engine(struct ld_tenant *t);
 size_t ld_tasks_bytes(struct ld_tenant *t);
 void ld_tasks_drop(struct ld_tenant *t); /* with the tenant; ops are told */
 

@@ -73,7 +73,7 @@ struct ld_op {
     struct ld_evaluation_request
         *evaluation;           /* TASK: one that is to begin (owned); NULL: the one that `user` names is to go */
     char *location;            /* the path of what is made, owned; NULL: nothing is */
-    struct ld_reward *rewards; /* REWARDS */
+    struct ld_reward *rewards; /* REWARDS. ACTIVATE: whose newest, instead of a decision's id; NULL: nobody's */
     struct kb_event *events;   /* OBSERVE */
     size_t n;                  /* of rewards or events */
     bool is_array;
@@ -125,6 +125,7 @@ struct ld_world {
     _Atomic double rate, burst; /* of a tenant's requests (limit.h), where nobody has set another for it */
     _Atomic double inline_work; /* multiply-adds that a change of the model may take in the writer's turn */
     const struct ld_book_kind *const *books; /* kept for each tenant (book/book.h); NULL: none */
+    int64_t log_wait_ms;                     /* how long a change waits for it */
     struct ld_shared_log *shared; /* the log that several servers share (shared_log.h); NULL: each file is one */
     const char *node;             /* and this server's name in it */
     bool is_finishing_builds;     /* the rest is done in that turn as well, before its answers (background.c) */
@@ -217,10 +218,11 @@ bool ld_tenant_is_idle(const struct ld_tenant *t);
 void ld_tenant_follow(struct ld_tenant *t);
 /* What a server knows of a tenant's place in the shared log. Any thread. */
 struct ld_tenant_shared {
-    uint64_t id;      /* the tenant's in it; another one under the same name is another tenant */
-    uint64_t seq;     /* the last line that is applied */
-    bool is_forked;   /* the shared log has other lines: no change is taken */
-    bool is_followed; /* the last time that it was asked, it told all that it had */
+    uint64_t id;         /* the tenant's in it; another one under the same name is another tenant */
+    uint64_t seq;        /* the last line that is applied */
+    bool is_forked;      /* the shared log has other lines: no change is taken */
+    bool is_followed;    /* the last time that it was asked, it told all that it had */
+    uint64_t generation; /* the last rewriting of it that is here, with nothing left of what was before; 0: not now */
 };
 void ld_tenant_shared(const struct ld_tenant *t, struct ld_tenant_shared *out);
 

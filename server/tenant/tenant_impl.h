@@ -8,11 +8,11 @@
  *   commit.c          batches: append, apply, answer (commit_stage.c: how events get into one; commit_rows.c: their rows)
  *   commit_turn.c     ops out of the line into batches
  *   shared_turn.c     the turn in a log that several servers write (shared_follow.c: what others have written there;
- *                     shared_open.c: a copy of it)
+ *                     shared_open.c: a copy of it; shared_renew.c: lines that were rewritten there)
  *   commit_ops.c      what each kind of op stages (commit_observe.c, commit_reward.c, commit_settings.c: some of them)
  *   upkeep.c          WAL, expiry, healing
  *   tenant_tasks.c    work beside the writer (task.h)
- *   refold.c          the log folded once more, beside the traffic
+ *   refold.c          the log folded once more, beside the traffic (exchange.c: put in force)
  *   books.c           what is counted over the log beside the model
  *
  * Who may touch what: `lock` guards what readers see (engine, settings, epochs) and is taken for writing by the
@@ -40,9 +40,10 @@
 /* What a tenant has of a shared log. */
 struct ld_shared {
     uint64_t id;
-    atomic_bool is_asked;    /* others may have written: the next turn reads on */
-    atomic_bool is_forked;   /* it has other lines: no change is taken */
-    atomic_bool is_followed; /* the last time that it was asked, it told all that it had */
+    atomic_bool is_asked;        /* others may have written: the next turn reads on */
+    atomic_bool is_forked;       /* it has other lines: no change is taken */
+    atomic_bool is_followed;     /* the last time that it was asked, it told all that it had */
+    _Atomic uint64_t generation; /* the last rewriting that copy and model have */
     /* The writer's: */
     struct ld_shared_place place; /* where the copy stands */
     struct ld_shared_turn *turn;  /* ours, at the log's tip; NULL: not now */
@@ -52,6 +53,7 @@ struct ld_shared {
     struct ld_message why;        /* of a batch of others that could not be followed */
     bool is_used;                 /* the turn ended with an append, and what is under way goes on */
     bool is_unsure;               /* the batch that was lost may be in the shared log */
+    bool is_stale;                /* the copy was renewed, and the model is older than it */
 };
 
 struct ld_tenant {
@@ -153,8 +155,25 @@ enum kb_err ld_shared_append(void *flush, const struct kb_event *event, size_t n
 /* The batch's n rows into the copy, which then stands at `to`. LD_STORE_*. */
 int ld_shared_copy(struct ld_tenant *t, const struct ld_shared_place *to, size_t n, struct ld_message *why);
 
+uint64_t ld_shared_draw_nonce(void);
+/* What became of a batch that is LD_SHARED_UNKNOWN: OK, BEHIND, or still UNKNOWN. */
+enum ld_shared_rc ld_shared_settle(struct ld_tenant *t, const struct ld_shared_batch *batch, struct ld_message *why);
+
 /* shared_follow.c: a batch of others, for take and read; arg is the tenant. Not OK: nothing of it is applied. */
 enum ld_shared_rc ld_shared_follow(void *arg, const struct ld_shared_batch *batch);
+
+/* shared_renew.c, by the writer, without a turn in it, where lines of the log were rewritten: the copy and the model
+ * anew. Not OK: changes have to wait; why tells. `copy` is the first half, for a start. REWRITTEN: once more, from the
+ * beginning. */
+enum ld_shared_rc ld_shared_renew(struct ld_tenant *t, struct ld_message *why);
+enum ld_shared_rc ld_shared_renew_copy(struct ld_tenant *t, struct ld_message *why);
+
+/* exchange.c, by the writer: an engine for the log up to `seq` in the place of the one that serves, which is *engine
+ * then; settings NULL: they are the same. */
+void ld_tenant_exchange(struct ld_tenant *t, struct kb_engine **engine, const struct ld_settings *settings,
+                        uint64_t seq);
+/* What the disk has of a snapshot, for good. */
+bool ld_tenant_remove_snapshot(const struct ld_tenant *t);
 
 /* shared_open.c, while a tenant is opened: LD_STORE_*. `find` looks for its name, and says whether a copy may be made
  * or opened; `check` whose copy the file is that was opened, and puts away what is another tenant's: the file is then

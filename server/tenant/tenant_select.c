@@ -139,6 +139,8 @@ static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, c
     ev->as.decided.expires_at_ms = now_ms + spec->reward_window_ms;
     ev->as.decided.is_deferred = q->is_deferred;
     ev->as.decided.level = d->level;
+    ev->as.decided.has_match = d->has_match;
+    ev->as.decided.match = d->match;
     op->arms_epoch = t->arms_epoch;
     op->version = kb_engine_version(t->engine);
     if (ld_settings_log_odds(&t->settings) && copy_odds(d, op) != KB_OK)

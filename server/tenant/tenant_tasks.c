@@ -192,6 +192,17 @@ bool ld_tasks_have_run(struct ld_tenant *t)
     return is_any;
 }
 
+bool ld_tasks_have_engine(struct ld_tenant *t)
+{
+    bool is_any = false;
+
+    pthread_mutex_lock(&t->queue_lock);
+    for (const struct ld_task *x = t->tasks; x != NULL; x = x->next)
+        is_any |= x->kind->has_engine && atomic_load(&x->state) != LD_TASK_RESTS;
+    pthread_mutex_unlock(&t->queue_lock);
+    return is_any;
+}
+
 size_t ld_tasks_bytes(struct ld_tenant *t)
 {
     size_t bytes = 0;

@@ -74,7 +74,7 @@ int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_re
                       struct ld_problem *p);
 
 /* The rate in force for a tenant, and whether it is its own; false: there is no such tenant. */
-bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate *out, bool *is_own);
+bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate *out, bool *is_own, double *fill);
 /* Sets its own, NULL: none, so that the server's holds; in force and durable unless p says 404 or 503. From the pool.
  */
 void ld_tenants_set_rate(struct ld_tenants *r, const char *name, const struct ld_rate *own, struct ld_problem *p);

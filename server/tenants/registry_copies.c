@@ -21,8 +21,8 @@ struct looking {
     struct ld_message *why;
 };
 
-static int copy_of(const struct ld_tenants *r, const char *name, struct ld_copy_mark *mark, bool *is_empty,
-                   struct ld_message *why)
+int ld_tenants_look_at_copy(const struct ld_tenants *r, const char *name, struct ld_copy_mark *mark, bool *is_empty,
+                            struct ld_message *why)
 {
     char path[LD_PATH_MAX];
 
@@ -36,7 +36,7 @@ bool ld_tenants_has_copy(const struct ld_tenants *r, const char *name)
     struct ld_message why;
     bool is_empty = false;
 
-    return copy_of(r, name, &mark, &is_empty, &why) == LD_STORE_OK && (is_empty || mark.tenant != 0);
+    return ld_tenants_look_at_copy(r, name, &mark, &is_empty, &why) == LD_STORE_OK && (is_empty || mark.tenant != 0);
 }
 
 /* For ld_folder_scan. What cannot be read is told of when it is opened, and is nobody's to remove until then. */
@@ -48,7 +48,7 @@ static int look(void *arg, const char *name)
     struct ld_message why;
     bool is_empty = true;
 
-    if (copy_of(l->r, name, &mark, &is_empty, &why) != LD_STORE_OK || is_empty)
+    if (ld_tenants_look_at_copy(l->r, name, &mark, &is_empty, &why) != LD_STORE_OK || is_empty)
         return 0;
     if (member != NULL)
         member->shared_id = mark.tenant;

@@ -40,7 +40,8 @@ static void renew(struct ld_tenants *r, struct ld_tenant *t, uint64_t id)
     const bool was_held = ld_tenant_is_held(t);
     struct ld_message why;
     size_t n;
-    char *view = was_held ? ld_challengers_text(t, r->world->node, true, &n) : NULL;
+    const struct ld_challengers_telling how = {.node = r->world->node, .is_hurried = true};
+    char *view = was_held ? ld_challengers_text(t, &how, &n) : NULL;
     const enum ld_shared_rc rc = ld_nodes_ops(r)->hold(r->world->shared, id, view, &why);
 
     free(view);

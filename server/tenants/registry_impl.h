@@ -8,6 +8,7 @@
  *   registry_repair.c    a log that no fold takes to its end
  *   registry_rates.c     rates of their own
  *   registry_nodes.c     the other servers of a shared log
+ *   registry_renewals.c  what they have rewritten in it
  *   registry_common.c    what they have in common beside it
  *   registry_held.c      what one of them does for all
  *   registry_import.c    tenants that come whole
@@ -48,8 +49,9 @@ struct ld_member {
     uint64_t shared_id;       /* in the shared log; 0: none, or not seen there yet. Set by the thread that asks it */
     uint64_t behind_seq;      /* likewise: the line that it has not come to, and since when; 0: there is none */
     int64_t behind_us;
-    int64_t held_us; /* likewise: when what one server does for all is to be asked for again */
-    bool is_lost;    /* likewise: the log had it, and says now that it never did */
+    int64_t held_us;     /* likewise: when what one server does for all is to be asked for again */
+    uint64_t generation; /* likewise: the last rewriting that its files are known to have */
+    bool is_lost;        /* likewise: the log had it, and says now that it never did */
     /* FAILED: */
     int failure;      /* LD_STORE_* */
     char *why;        /* may be NULL, for want of memory */
@@ -65,6 +67,7 @@ struct ld_nodes {
     void *after_round_arg;
     _Atomic uint64_t n_made; /* members that entered the table, whoever has made them */
     bool must_make_first;    /* the thread's own */
+    uint64_t reported;       /* likewise: the last rewriting that the log was told of; 0: none */
     uint64_t rates_revision; /* likewise: of what they have in common, as of which the rates are in force; 0: none */
     void (*on_common)(void *arg, uint64_t revision);
     void *on_common_arg;
@@ -115,7 +118,10 @@ int ld_tenants_read_folder(struct ld_tenants *r, struct ld_message *why);
 /* registry_copies.c. Where the log is shared: notes whose copies the members' files are. 0, or -1 with why: the folder
  * has what is no copy. */
 int ld_tenants_check_copies(struct ld_tenants *r, struct ld_message *why);
-/* Whether the file of that name is one, or has nothing in it yet. */
+/* What the file of that name says. LD_STORE_*. */
+int ld_tenants_look_at_copy(const struct ld_tenants *r, const char *name, struct ld_copy_mark *mark, bool *is_empty,
+                            struct ld_message *why);
+/* Whether it is one, or has nothing in it yet. */
 bool ld_tenants_has_copy(const struct ld_tenants *r, const char *name);
 
 /* registry_rates.c. From the registry file into the members: LD_STORE_OK, or another. */
@@ -170,6 +176,12 @@ void ld_nodes_made(struct ld_tenants *r);
 int ld_nodes_drop(struct ld_tenants *r, const char *name, struct ld_problem *p);
 /* registry_waiting.c. Waits for the next round; done is called in any case. */
 void ld_nodes_await(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait);
+
+/* registry_renewals.c, by the thread that asks. Whether nothing is left here of what the tenant's lines were before
+ * that rewriting; an old copy that nobody has open is removed. */
+bool ld_member_renew(struct ld_tenants *r, const char *name, uint64_t id, uint64_t generation);
+/* Tells the log, where n_old, the tenants that are not, are none. */
+void ld_nodes_report(struct ld_tenants *r, uint64_t generation, size_t n_old);
 
 /* The round is over, for all who waited for it: what is not known now is not there; unless why says that the log did
  * not answer. */

@@ -6,6 +6,7 @@
  *     a name that is gone        leaves it with its files, once the log says that the tenant was deleted
  *     another tenant's by now    likewise, and the next round takes the new one in
  *     a log beyond ours          the tenant's writer is told to follow (ld_tenant_follow)
+ *     lines that were rewritten  go from here, too (registry_renewals.c)
  *
  * Requests for a name that nobody here knows wait for a round that begins after they came: so a tenant that another
  * server has just made is found, and a flood of names costs no more than a question a round.
@@ -31,12 +32,13 @@
 /* One tenant of the log. */
 struct tip {
     char name[LD_NAME_MAX + 1];
-    uint64_t id, seq;
+    uint64_t id, seq, generation;
 };
 
 struct tips {
     struct tip *tip; /* ascending by name */
     size_t n, cap;
+    uint64_t generation; /* the last rewriting of all */
     bool is_failed;
 };
 
@@ -57,7 +59,7 @@ static void add_tip(void *arg, const char *name, const struct ld_shared_tenant *
     if (tips->is_failed)
         return;
     struct tip *tip = &tips->tip[tips->n++];
-    *tip = (struct tip){.id = t->id, .seq = t->tip.seq};
+    *tip = (struct tip){.id = t->id, .seq = t->tip.seq, .generation = t->tip.generation};
     snprintf(tip->name, sizeof tip->name, "%s", name);
 }
 
@@ -235,6 +237,16 @@ static int64_t follow(struct ld_tenants *r, const struct tips *tips)
     return now - since;
 }
 
+static void renew(struct ld_tenants *r, const struct tips *tips)
+{
+    size_t n_old = 0;
+
+    for (size_t i = 0; i < tips->n; i++)
+        n_old += tips->tip[i].generation > 0 &&
+                 !ld_member_renew(r, tips->tip[i].name, tips->tip[i].id, tips->tip[i].generation);
+    ld_nodes_report(r, tips->generation, n_old);
+}
+
 /* ---- rounds ------------------------------------------------------------------------------------------ */
 
 /* What readiness and metrics are told. A log that answers and may not acknowledge counts as down. */
@@ -281,7 +293,7 @@ bool ld_tenants_poll(struct ld_tenants *r)
     const uint64_t round = ++nodes->round;
     nodes->is_hurried = false;
     pthread_mutex_unlock(&nodes->lock);
-    enum ld_shared_rc rc = ld_nodes_ops(r)->tips(r->world->shared, add_tip, &tips, &why);
+    enum ld_shared_rc rc = ld_nodes_ops(r)->tips(r->world->shared, add_tip, &tips, &tips.generation, &why);
     if (rc == LD_SHARED_OK && tips.is_failed)
         rc = LD_SHARED_NOMEM;
     const bool is_ok = rc == LD_SHARED_OK;
@@ -295,6 +307,7 @@ bool ld_tenants_poll(struct ld_tenants *r)
         take_in(r, &tips);
         ld_tenants_follow_common(r);
         lag_us = follow(r, &tips);
+        renew(r, &tips);
         ld_tenants_hold_work(r);
     } else if (why.text[0] == '\0') {
         ld_fail(&why, "%s", ld_shared_say(rc));

@@ -2,6 +2,8 @@
  * Where the log is shared it has them, and the registry what this server knows of them (registry_common.c). */
 #include "tenants/registry_impl.h"
 
+#include "base/clock.h"
+
 /* The member's own, or the server's. Some lock held. */
 static struct ld_rate in_force(const struct ld_tenants *r, const struct ld_member *member)
 {
@@ -10,13 +12,16 @@ static struct ld_rate in_force(const struct ld_tenants *r, const struct ld_membe
     return ld_rate_with_burst(member->has_rate ? member->rate : server);
 }
 
-bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate *out, bool *is_own)
+bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate *out, bool *is_own, double *fill)
 {
     pthread_rwlock_rdlock(&r->lock);
     const struct ld_member *member = ld_member_find(r, name);
     if (member != NULL) {
         *out = in_force(r, member);
         *is_own = member->has_rate;
+        *fill = ld_rate_fill(
+            out, member->tenant != NULL ? ld_bucket_state(ld_tenant_bucket(member->tenant)) : member->bucket_state,
+            ld_monotonic_ns());
     }
     pthread_rwlock_unlock(&r->lock);
     return member != NULL;

@@ -28,8 +28,24 @@ struct ld_score {
     uint64_t n_unrewarded, n_unknown; /* windows without a reward; decisions whose candidates are not known */
     uint64_t n_lost;                  /* too many were open, or without memory */
     size_t n_open;
+    uint64_t
+        n_compared;   /* decisions of which it is known whether it would have shown the same arm, and the sum of the */
+    double match_sum; /* probabilities with which it would have */
     struct kb_snips sums;
     struct ld_guard guard;
+};
+
+/* How the scores went: task/challenger_history.h. */
+#define LD_SCORE_POINTS 128u
+struct ld_score_point {
+    uint64_t seq; /* of the event behind which it was taken */
+    int64_t at_ms;
+    struct kb_snips sums;
+};
+struct ld_score_history {
+    uint64_t since, policy, step; /* of the comparison; step 0: none has begun */
+    size_t n;
+    struct ld_score_point point[LD_SCORE_POINTS];
 };
 
 struct ld_challenger_view {
@@ -40,6 +56,7 @@ struct ld_challenger_view {
     uint64_t digest;
     char why[256]; /* it follows no longer: why. "": it does */
     struct ld_score scores;
+    const struct ld_score_history *history; /* NULL: not asked for */
 };
 
 #endif

@@ -48,8 +48,9 @@ struct ld_experiment_difference {
     uint64_t n;
     double estimate, low, high; /* estimate NaN while nothing is known */
     double lift;                /* estimate over the mean of what it is compared with; NaN where that is not above 0 */
-    double log10_e;             /* against "there is no difference" */
-    double needed;              /* more decisions of the comparison, roughly; NaN: not known */
+    double lift_lower, lift_upper; /* its interval, of the objective; NaN: none follows */
+    double log10_e;                /* against "there is no difference" */
+    double needed;                 /* more decisions of the comparison, roughly; NaN: not known */
     double reach;
     enum kb_verdict verdict; /* of now, or of its stop */
     struct ld_experiment_stop stop;

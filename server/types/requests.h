@@ -57,14 +57,14 @@ struct ld_reward {
     const char *metric;     /* NULL: the objective */
     const char *id, *event; /* NULL: none */
     int64_t happened_at_ms; /* 0: not told */
+    bool is_tracked; /* who acts has seen: a decision that waits is activated first; `event` is the metric, if any */
 };
 
 /* What a user did, as OpenFeature's clients track it. */
 struct ld_track_event {
-    const char *flag; /* NULL: that of the key */
-    const char *decision;
-    double value;
-    bool is_exposure; /* the flag was shown, and no more */
+    const char *flag;        /* NULL: that of the key */
+    struct ld_reward reward; /* of a decision, or of the user who acted */
+    bool is_exposure;        /* the flag was shown, and no more */
 };
 
 /* The first line of a replay. */

@@ -25,11 +25,23 @@ enum ld_role {
 const char *ld_role_name(size_t i);
 unsigned ld_role_from_name(const char *name);
 
+/* Names of tenants that a key spans, or the beginnings of some with `*` behind them; commas between them. */
+#define LD_MAX_PATTERNS 8
+#define LD_PATTERN_BYTES 65 /* a name and a star */
+#define LD_PATTERNS_BYTES (LD_MAX_PATTERNS * (LD_PATTERN_BYTES + 1))
+
 /* Who sent a request: what their key says of them. Without keys everybody is an admin. */
 struct ld_caller {
-    unsigned roles;  /* an admin has them all */
-    char tenant[65]; /* the one that the key stands for; "": of no tenant, hence of any */
-    char key[17];    /* its id; "": of a key in the file, or none was asked for */
+    unsigned roles;                   /* an admin has them all */
+    char tenant[65];                  /* the one that the key stands for; "": of no tenant, hence of any */
+    char patterns[LD_PATTERNS_BYTES]; /* "": no others; else the key is good for the tenants that these name alone */
+    char key[17];                     /* its id; "": of a key in the file, or none was asked for */
 };
+
+/* A caller of these roles, of no tenant and by no key. */
+void ld_caller_set(struct ld_caller *caller, unsigned roles);
+
+/* Whether it may ask about that tenant. "" is no tenant: who spans several has then named none yet. */
+bool ld_caller_spans(const struct ld_caller *caller, const char *tenant);
 
 #endif

@@ -67,10 +67,26 @@ struct ld_tenant_view {
     struct ld_log_view log;
 };
 
+/* The model behind event `seq`: task/model_history.h. NaN: not known, or there is none. */
+#define LD_MODEL_POINTS 128u
+struct ld_model_point {
+    uint64_t seq;
+    int64_t at_ms;
+    uint64_t version, learned, points;
+    double cap; /* of a dictionary */
+    double effective_dimension, information_gain;
+    double first_weight; /* of the first reward beside one of now */
+};
+struct ld_model_history {
+    uint64_t step;
+    size_t n;
+    struct ld_model_point point[LD_MODEL_POINTS];
+};
+
 struct ld_arm_stats { /* over a time window, from the store */
     const char *arm;
     uint64_t decided, rewarded;
-    double reward_sum;
+    double reward_sum, square_sum; /* square_sum NaN: not known */
 };
 /* Values told of a metric since its book has counted them; where that is behind the log nothing is known. */
 struct ld_metric_stats {

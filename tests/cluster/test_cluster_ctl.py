@@ -9,7 +9,8 @@ import pytest
 import pg as kit
 
 CTL = os.environ.get("LAPLACECTL_BIN") or str(pathlib.Path(__file__).parents[2] / "build/laplacectl")
-SCHEMA = pathlib.Path(__file__).parents[2] / "schema/shared_0001.sql"
+SCHEMAS = sorted((pathlib.Path(__file__).parents[2] / "schema").glob("shared_*.sql"))
+VERSION = len(SCHEMAS)
 
 
 @pytest.fixture(scope="module")
@@ -34,18 +35,18 @@ def test_a_database_without_tables_is_named_and_init_makes_them_once(pg):
     assert "were there already" in cluster("init", LAPLACED_LOG=pg.url)
     assert json.loads(cluster("init", "--json", "--log", pg.url)) == {"is_new": False}
     tables = pg.primary.sql("SELECT string_agg(tablename, ' ' ORDER BY tablename) FROM pg_tables WHERE schemaname = 'laplaced'")
-    assert tables == "batch common key node rate tenant version"
+    assert tables == "batch common generation key node rate tenant version"
     assert pg.primary.sql("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'laplaced'") == kit.ROLE
 
 
 def test_tables_of_an_older_version_are_brought_to_the_newest_with_what_is_in_them(pg):
-    primary, schema = pg.primary, SCHEMA.parent
-    newest = len(list(schema.glob("shared_*.sql")))
+    primary, newest = pg.primary, VERSION
     primary.sql("CREATE DATABASE older OWNER laplaced", "postgres")
     url = pg.url.replace(f"/{kit.DATABASE}", "/older")
-    primary.sql(SCHEMA.read_text(), "older", kit.ROLE)
+    primary.sql(SCHEMAS[0].read_text(), "older", kit.ROLE)
     primary.sql("INSERT INTO laplaced.tenant (name, last, created_at) VALUES ('shop', 7, 1)", "older", kit.ROLE)
-    assert "laplacectl cluster init" in cluster("status", "--log", url, expect=1)
+    said = cluster("status", "--log", url, expect=1)
+    assert f"have version 1, this program knows {newest}" in said and "laplacectl cluster init" in said
     for _ in range(2):
         assert "were there already" in cluster("init", "--log", url)
         assert primary.sql("SELECT string_agg(number::text, ' ' ORDER BY number) FROM laplaced.version", "older") == " ".join(map(str, range(1, newest + 1)))
@@ -101,13 +102,12 @@ def test_a_role_that_may_not_see_standbys_is_told_so(pg):
 
 
 def test_tables_of_a_newer_version_are_refused(pg):
-    newer = len(list(SCHEMA.parent.glob("shared_*.sql"))) + 1
-    pg.primary.sql(f"INSERT INTO laplaced.version VALUES ({newer})")
+    pg.primary.sql(f"INSERT INTO laplaced.version VALUES ({VERSION + 1})")
     try:
-        assert f"version {newer}" in cluster("init", "--log", pg.url, expect=1)
-        assert f"version {newer}" in status(pg, expect=1)["why"]
+        assert f"version {VERSION + 1}" in cluster("init", "--log", pg.url, expect=1)
+        assert f"version {VERSION + 1}" in status(pg, expect=1)["why"]
     finally:
-        pg.primary.sql(f"DELETE FROM laplaced.version WHERE number = {newer}")
+        pg.primary.sql(f"DELETE FROM laplaced.version WHERE number = {VERSION + 1}")
 
 
 def test_init_that_fails_half_way_leaves_nothing(pg):
@@ -119,9 +119,9 @@ def test_init_that_fails_half_way_leaves_nothing(pg):
 
 
 def test_the_files_text_is_what_init_runs(pg):
-    """A database that an operator made by psql is as good."""
+    """A database that an operator made by psql, from all of them in order, is as good."""
     pg.primary.sql(f"CREATE DATABASE by_hand OWNER {kit.ROLE}", "postgres")
-    for number, path in enumerate(sorted(SCHEMA.parent.glob("shared_*.sql")), 1):
+    for number, path in enumerate(SCHEMAS, 1):
         pg.primary.sql(path.read_text(), "by_hand", user=kit.ROLE)
         pg.primary.sql(f"INSERT INTO laplaced.version (number) VALUES ({number}) ON CONFLICT DO NOTHING", "by_hand", user=kit.ROLE)
     assert "were there already" in cluster("init", "--log", pg.url.rsplit("/", 1)[0] + "/by_hand")

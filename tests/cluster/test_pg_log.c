@@ -508,12 +508,13 @@ START_TEST(tips_name_the_living_in_order_with_the_end_of_their_logs)
 {
     struct writer a, b, c;
     struct listing l = {.text = ""};
+    uint64_t generation = 0;
     pg_open(&a, "a", "tips-b");
     pg_open(&b, "a", "tips-B");
     pg_open(&c, "a", "tips-a");
     ck_assert_int_eq(pg_write(&a, "one\ntwo\n", 2), LD_SHARED_OK);
     ck_assert_int_eq(a.log->ops->drop(a.log, b.id, &why), LD_SHARED_OK);
-    ck_assert_int_eq(a.log->ops->tips(a.log, list, &l, &why), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->tips(a.log, list, &l, &generation, &why), LD_SHARED_OK);
     ck_assert_msg(strstr(l.text, "tips-a=0 tips-b=2 ") != NULL, "%s", l.text);
     ck_assert_ptr_null(strstr(l.text, "tips-B"));
     pg_close(&a);

@@ -74,11 +74,21 @@ compile_client_30() {
 generate() {
     jar=$WORK/generators/node_modules/@openapitools/openapi-generator-cli/bin/openapi-generator.jar
     rm -rf "$WORK/generators/$1" && mkdir "$WORK/generators/$1" || return 1
-    if ! java -jar "$jar" generate -i "$ROOT/openapi-3.0.yaml" -g "$1" -o "$WORK/generators/$1" >"$WORK/generators/$1.log" 2>&1; then
+    # shellcheck disable=SC2086 # a list of words
+    if ! java -jar "$jar" generate -i "$ROOT/openapi-3.0.yaml" -g "$1" -o "$WORK/generators/$1" ${4:-} >"$WORK/generators/$1.log" 2>&1; then
         tail -n 20 "$WORK/generators/$1.log"
         return 1
     fi
     grep -rlqE "$2" "$WORK/generators/$1" --include="$3"
+}
+# Java is compiled, with what the generator's own archive has of the libraries that its clients use. Two faults of its version are mended before: it names no
+# class for alternatives that have no name (as --type-mappings OneOf...=Object would), and forgets an import where a class has no members.
+compile_java() {
+    sources=$WORK/generators/java/src/main/java
+    find "$sources" -name '*.java' >"$WORK/generators/java.list" && [ "$(wc -l <"$WORK/generators/java.list")" -gt 200 ] || return 1
+    xargs -a "$WORK/generators/java.list" sed -i -e '/^import .*\.OneOf[A-Za-z]*;$/d' -e 's/\bOneOf[A-Za-z]*\b/Object/g' -e 's/^@JsonTypeName(/@com.fasterxml.jackson.annotation.JsonTypeName(/'
+    rm -rf "$WORK/generators/classes" && mkdir "$WORK/generators/classes" &&
+        javac -nowarn -Xmaxerrs 20 -cp "$WORK/generators/node_modules/@openapitools/openapi-generator-cli/bin/openapi-generator.jar" -d "$WORK/generators/classes" "@$WORK/generators/java.list"
 }
 validate_30() {
     java -jar "$WORK/generators/node_modules/@openapitools/openapi-generator-cli/bin/openapi-generator.jar" validate -i "$ROOT/openapi-3.0.yaml" >"$WORK/generators/validate.log" 2>&1 ||
@@ -104,7 +114,7 @@ pack_typescript() {
 # The types are those of Kubernetes' own description of its kinds, and of the Prometheus operator's.
 type_manifests() {
     install "$HERE/kubernetes" "$WORK/kubernetes" &&
-        "${PYTHON:-python3}" -B "$HERE/kubernetes/typed.py" "$ROOT/deploy/kubernetes/monitored" >"$WORK/kubernetes/manifests.ts" &&
+        "${PYTHON:-python3}" -B "$HERE/kubernetes/typed.py" "$ROOT/deploy/kubernetes/single" "$ROOT/deploy/kubernetes/cluster" "$ROOT/deploy/kubernetes/monitored" >"$WORK/kubernetes/manifests.ts" &&
         (cd "$WORK/kubernetes" && node_modules/.bin/tsc --noEmit --strict --skipLibCheck --module nodenext manifests.ts)
 }
 
@@ -150,7 +160,8 @@ check "the client of tools/clients/typescript can be published" pack_typescript
 check "what deploy/kubernetes has, Kubernetes and the Prometheus operator know by name and type" type_manifests
 if command -v java >/dev/null; then
     check "openapi-3.0.yaml is valid for openapi-generator" validate_30
-    check "openapi-generator makes a client in Java" generate java 'private Long seq' Tenant.java
+    check "openapi-generator makes a client in Java" generate java 'private Long seq' Tenant.java '--library=native --additional-properties=openApiNullable=false'
+    if command -v javac >/dev/null; then check "the client in Java compiles under javac" compile_java; else echo "NOT TESTED: the client in Java is not compiled. There is no javac."; fi
     check "openapi-generator makes a client in C#" generate csharp-netcore 'long Seq' Tenant.cs
     check "openapi-generator makes the operations of a client in Go" generate go 'CallSelectExecute' api_decisions.go
 else

@@ -93,6 +93,8 @@ def mark_of(event):
         return kind, event["decision"]
     if kind in ("rewarded", "late", "observed", "measured"):
         return kind if kind in ("observed", "measured") else "reward", event["reward"]
+    if kind == "forgotten":  # known by the number that the answer tells, if there was one
+        return kind, event["seq"]
     if kind == "graph":
         return kind, event["add"][0][2] if event["add"] else None
     if kind == "arms":
@@ -231,7 +233,7 @@ def gone(ledger, stands_for, is_open, least, is_ahead):
 
 def strangers(ledger, found):
     """Lines that nobody asked for. The ids of unnamed decisions that were never answered are not known."""
-    unknown = [m for m in found if m not in ledger.entries and m[0] != "expired"]
+    unknown = [m for m in found if m not in ledger.entries and m[0] not in ("expired", "forgotten")]
     unnamed = [m for m in unknown if m[0] == "decided"]
     allowed = sum(ledger.unnamed_doubts.values())
     faults = [f"nobody asked for {m}" for m in unknown if m[0] != "decided"]

@@ -286,6 +286,11 @@ class Writer:
         body = {**TENANTS[tenant], "seed": seed, "confidence": {"beta": self.rng.choice((0.5, 1, 2))}}
         self.ask(tenant, "PUT", f"/tenants/{tenant}", body, [(("configured", seed), {})])
 
+    def forget(self, tenant):
+        got = self.ask(tenant, "DELETE", f"/tenants/{tenant}/model", None, [])
+        if got and not self.ledgers[tenant].is_relaxed:
+            self.ledgers[tenant].note(("forgotten", json.loads(got[1])["seq"]), ACKED, self.number)
+
     def ask_again(self, tenant):
         """What was answered is answered again, word for word, and taken no second time."""
         if self.answers and self.rng.random() < 0.6:
@@ -429,7 +434,7 @@ class Writer:
 
     # What is asked for, and how often: another operation is a function and a number here.
     SHARES = {select: 40, reward: 34, observe: 10, measure: 4, activate: 5, ask_again: 6, patch_graph: 1.5, put_graph: 0.5,
-              change_arms: 1.5, configure: 1.0, ward: 4, erase: 0.7, rebuild: 0.5, verify: 0.5, compact: 0.7, come_and_go: 0.5,
+              change_arms: 1.5, configure: 1.0, ward: 4, erase: 0.7, rebuild: 0.5, verify: 0.5, compact: 0.7, forget: 0.4, come_and_go: 0.5,
               make_key: 2, revoke_key: 2, use_key: 2}
 
     # ---- its life

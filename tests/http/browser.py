@@ -9,6 +9,8 @@ import subprocess
 import time
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# Continuous integration has one: without it tests fail there, and are skipped elsewhere.
+IS_CI, MISSING = bool(os.environ.get("CI")), "chromium is not installed: sh tools/setup.sh --browser"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars"]
 # Before any script of a page: what its policy stopped.

@@ -51,6 +51,7 @@ class Server:
         self.args, self.env, self.listen = list(args), env or {}, listen
         self.cacert = cacert and str(cacert)  # whom its clients trust, when it speaks TLS
         self.process, self.url = None, None
+        self.inherited = ()  # descriptors that it gets beside the usual ones
 
     def command(self):
         return [BIN, "--data", str(self.data), "--listen", self.listen, *self.args]
@@ -69,7 +70,7 @@ class Server:
         with open(self.folder / "stderr.log", "ab") as log:
             # Signals stay as Python has them: SIGXFSZ ignored, so that fill_disk means errors and not death.
             self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=log, env=self.environment(),
-                                            restore_signals=False)
+                                            restore_signals=False, pass_fds=self.inherited)
         self.pid = self.process.pid
 
     def greeted(self):
@@ -123,7 +124,7 @@ class Server:
 
     def run_to_end(self, timeout=60):
         """For servers that should refuse to start: (exit status, stderr)."""
-        done = subprocess.run(self.command(), capture_output=True, timeout=timeout, env=self.environment())
+        done = subprocess.run(self.command(), capture_output=True, timeout=timeout, env=self.environment(), pass_fds=self.inherited)
         return done.returncode, done.stderr.decode(errors="replace")
 
 

@@ -156,6 +156,12 @@ def test_keys_come_in_either_header_and_stand_for_their_tenant(boot):
         assert evaluate(stranger, "f", headers=headers).json["key"] == "f"
         assert evaluate(stranger, "g", headers=headers, expect=404).json["errorCode"] == "FLAG_NOT_FOUND"
         assert set(flags_of(evaluate(stranger, headers=headers))) == {"f"}
+    for tenants, seen in ((["f"], {"f"}), (["f", "g*"], {"f", "g"}), (["*"], {"f", "g", "default"}), (["h*"], set())):
+        several = client.call("POST", "/keys", {"roles": ["decide"], "tenants": tenants}, expect=201).json["key"]
+        stranger = Client(client.server, several)
+        assert set(flags_of(evaluate(stranger))) == seen
+        for flag in "fg":
+            assert evaluate(stranger, flag, expect=200 if flag in seen else 404).json["key"] == flag
     for headers, status in (({}, 401), ({"X-API-Key": "lpd_x"}, 401), ({"X-API-Key": reader}, 403)):
         for flag in ("f", None):
             assert evaluate(Client(client.server), flag, headers=headers, expect=status).json["errorCode"] == "GENERAL"
@@ -243,6 +249,114 @@ def test_a_server_without_memory_for_a_body_has_failed(boot):
 
 # --- tracking -------------------------------------------------------------------------------------------------------
 
+def by_user(client, *events, flag="f", expect=200):
+    """Events as (name, user, value or None, id or None): results."""
+    body = {"events": [{"name": name, "context": {"targetingKey": user, "country": "de"}, "attributes": {"flag": flag}, **({} if value is None else {"value": value}), **({} if i is None else {"id": i})}
+                       for name, user, value, i in events]}
+    return client.call("POST", "/ofrep/v1/track", body, expect=expect).json["results"]
+
+
+def lines_of(client, *types, tenant="f"):
+    return [e for e in client.events(tenant) if e["type"] in types]
+
+
+def test_an_event_of_a_user_is_the_reward_of_what_they_were_shown_last(boot):
+    client = Client(boot())
+    make(client, "f", ["a", "b"])
+    first, second = (evaluate(client, "f", "u1").json["metadata"]["decision"] for _ in range(2))
+    other = evaluate(client, "f", "u2").json["metadata"]["decision"]
+    assert by_user(client, ("bought", "u1", 2.5, None), ("bought", "u2", None, None), ("bought", "u1", 3, None)) == [{"applied": True, "decisions": [d]} for d in (second, other, first)]
+    told = lines_of(client, "rewarded")
+    assert [(e["decision"], e["reward"], e["event"]) for e in told] == [(second, 2.5, "bought"), (other, 1, "bought"), (first, 3, "bought")]
+    before = client.stats("f")["unknown"]
+    none = by_user(client, ("bought", "u1", 1, None), ("bought", "stranger", 1, "i1"), ("$exposure", "stranger", None, None))
+    assert [r["errorCode"] for r in none] == ["GENERAL"] * 3 and all("no open decision" in r["errorDetails"] for r in none)
+    assert client.stats("f")["unknown"] == before + 3 and len(lines_of(client, "rewarded")) == 3
+    late = evaluate(client, "f", "stranger").json["metadata"]["decision"]
+    assert by_user(client, ("bought", "stranger", 1, "i1")) == [{"applied": True, "decisions": [late]}]  # what found nothing has not taken the id
+
+
+@pytest.mark.parametrize("aggregation", ["first", "sum", "last"])
+def test_an_event_that_is_sent_again_under_its_id_is_learned_once(boot, aggregation):
+    client = Client(boot())
+    make(client, "f", ["a", "b"], aggregation=aggregation)
+    old, new = (evaluate(client, "f", "u").json["metadata"]["decision"] for _ in range(2))
+    once = by_user(client, ("bought", "u", 2, "o1"))
+    assert once == [{"applied": True, "decisions": [new]}]
+    for _ in range(2):  # the answer was lost; and again after a crash. Not of the older decision either, which is open still
+        assert by_user(client, ("bought", "u", 2, "o1"), ("bought", "u", 2, "o1")) == once * 2
+        client.server.restart()
+    assert "another reward has this id" in by_user(client, ("bought", "u", 3, "o1"))[0]["errorDetails"]
+    named = {"name": "bought", "value": 2, "id": "o2", "attributes": {"flag": "f", "decision": old}}
+    for _ in range(2):
+        assert client.call("POST", "/ofrep/v1/track", {"events": [named]}).json["results"] == [{"applied": True}]
+    assert [(e["decision"], e["id"]) for e in lines_of(client, "rewarded")] == [(new, "o1"), (old, "o2")]
+    assert client.stats("f")["rewards"] == 2
+
+
+def test_who_acts_has_seen_what_a_page_was_told_last(boot):
+    client = Client(boot())
+    make(client, "f", ["a", "b"], routing=STICKY)
+    first, second, third = (flags_of(evaluate(client, user="u"))["f"]["metadata"]["decision"] for _ in range(3))
+    assert by_user(client, ("$exposure", "u", None, None), ("$exposure", "u", None, None)) == [{"activated": True}, {"activated": False, "duplicate": True}]
+    assert lines_of(client, "activated")[-1]["decision"] == third  # the newest, and the second event no older one
+    client.server.restart()  # the index is made again
+    assert by_user(client, ("bought", "u", 1, "o1")) == [{"applied": True, "decisions": [third]}]
+    assert by_user(client, ("bought", "u", 1, "o2")) == [{"applied": True, "decisions": [second]}]  # nothing that was shown is open: activated by it
+    assert by_user(client, ("bought", "u", 1, "o1"), ("bought", "u", 1, "o2")) == [{"applied": True, "decisions": [d]} for d in (third, second)]  # activates nothing
+    assert [(e["type"], e["decision"]) for e in lines_of(client, "activated", "rewarded")] == [("activated", third), ("rewarded", third), ("activated", second), ("rewarded", second)]
+    assert client.call("POST", "/activate", {"decision": first}, tenant="f").json == {"activated": True}
+
+
+def test_what_was_shown_goes_before_what_waits(boot):
+    client = Client(boot())
+    make(client, "f", ["a", "b"], routing=STICKY, aggregation="sum")
+    shown = evaluate(client, "f", "u").json["metadata"]["decision"]
+    waiting = flags_of(evaluate(client, user="u"))["f"]["metadata"]["decision"]
+    assert by_user(client, ("bought", "u", 1, None), ("bought", "u", 2, None)) == [{"applied": True, "decisions": [shown]}] * 2
+    assert by_user(client, ("$exposure", "u", None, None), ("bought", "u", 3, None)) == [{"activated": True}, {"applied": True, "decisions": [waiting]}]
+
+
+def test_a_reward_by_user_activates_nothing(boot):
+    """/reward keeps its word: what was not shown has no part in it."""
+    client = Client(boot())
+    make(client, "f", ["a", "b"], routing=STICKY)
+    flags_of(evaluate(client, user="u"))
+    client.call("POST", "/reward", {"user": "u", "reward": 1}, tenant="f", expect=404)
+    assert lines_of(client, "activated") == []
+
+
+def test_where_a_tenant_has_metrics_the_name_of_an_event_is_one(boot):
+    client = Client(boot())
+    make(client, "f", ["a", "b"], routing=STICKY, metrics=[{"name": "purchase", "role": "objective"}, {"name": "revenue", "aggregation": "sum"}])
+    decision = flags_of(evaluate(client, user="u"))["f"]["metadata"]["decision"]
+    before = client.stats("f")["unknown"]
+    told = by_user(client, ("scrolled", "u", None, "s1"), ("revenue", "u", 19.5, "r1"), ("purchase", "u", 1, "p1"), ("revenue", "u", 2.5, "r2"), ("revenue", "u", 19.5, "r1"))
+    assert told[0]["errorCode"] == "GENERAL" and "no metric of this name" in told[0]["errorDetails"] and client.stats("f")["unknown"] == before + 1
+    assert told[1:] == [{"applied": True, "decisions": [decision]}] * 4
+    assert [(e["metric"], e["reward"]) for e in lines_of(client, "measured")] == [("revenue", 19.5), ("revenue", 2.5)]
+    assert [e["reward"] for e in lines_of(client, "rewarded")] == [1]
+    assert {m["metric"]: m["mean"] for m in client.stats("f")["metrics"]} == {"revenue": 22}
+
+
+def test_the_time_of_an_event_is_kept(api, name):
+    make(api, name, ["a"])
+    decision = evaluate(api, name, "u").json["metadata"]["decision"]
+    event = {"name": "bought", "context": {"targetingKey": "u"}, "timestamp": "2026-11-20T10:00:00.5Z", "attributes": {"flag": name}}
+    assert "/events/0/timestamp" in api.call("POST", "/ofrep/v1/track", {"events": [event]}, expect=400).json["errorDetails"]
+    event["timestamp"] = "2026-11-20T10:00:00.500Z"
+    assert api.call("POST", "/ofrep/v1/track", {"events": [event]}).json["results"] == [{"applied": True, "decisions": [decision]}]
+    assert lines_of(api, "rewarded", tenant=name)[-1]["happened_at"] == "2026-11-20T10:00:00.500Z"
+
+
+def test_a_flag_says_where_its_events_go(boot):
+    client = Client(boot())
+    make(client, "f", ["a", "b"], routing=STICKY)
+    told = [evaluate(client, "f").json, flags_of(evaluate(client))["f"]]
+    assert [f["metadata"]["trackUrl"] for f in told] == ["/ofrep/v1/track"] * 2
+    assert client.call("POST", told[0]["metadata"]["trackUrl"], {"events": [{"name": "e", "context": {"targetingKey": "u"}, "attributes": {"flag": "f"}}]}).json["results"][0]["applied"]
+
+
 def track(client, *events, expect=200, **more):
     """Events as (name, attributes, value or None)."""
     body = {"events": [{"name": name, "context": {"targetingKey": "u"}, "attributes": attributes, **({} if value is None else {"value": value})} for name, attributes, value in events]}
@@ -290,7 +404,11 @@ def test_events_fail_each_in_its_place(boot):
 
 @pytest.mark.parametrize("raw, told", [
     ("{", "not JSON"), ("{}", "/events: expected an array of 1 to 1000 events"), ('{"events":[]}', "1 to 1000 events"), ('{"events":[3]}', "/events/0: expected an object"),
-    ('{"events":[{"attributes":{"decision":"d"}}]}', "/events/0/name: required"), ('{"events":[{"name":"e"}]}', "/events/0/attributes/decision: required"),
+    ('{"events":[{"attributes":{"decision":"d"}}]}', "/events/0/name: required"), ('{"events":[{"name":"e"}]}', "/events/0/context/targetingKey: required"),
+    ('{"events":[{"name":"e","context":{}}]}', "/events/0/context/targetingKey: required"), ('{"events":[{"name":"e","context":3}]}', "/events/0/context: expected an object"),
+    ('{"events":[{"name":"e","context":{"targetingKey":""}}]}', "/events/0/context/targetingKey"), ('{"events":[{"name":"e","context":{"targetingKey":7}}]}', "/events/0/context/targetingKey"),
+    ('{"events":[{"name":"e","id":"","context":{"targetingKey":"u"}}]}', "/events/0/id"), ('{"events":[{"name":"e","id":"%s","context":{"targetingKey":"u"}}]}' % ("x" * 129), "/events/0/id"),
+    ('{"events":[{"name":"e","timestamp":7,"context":{"targetingKey":"u"}}]}', "/events/0/timestamp"),
     ('{"events":[{"name":"e","attributes":3}]}', "/events/0/attributes: expected an object"), ('{"events":[{"name":"e","attributes":{"decision":""}}]}', "/events/0/attributes/decision"),
     ('{"events":[{"name":"e","value":"9","attributes":{"decision":"d"}}]}', "/events/0/value: expected a number"),
     ('{"events":[{"name":"e","value":1e30,"attributes":{"decision":"d"}}]}', "/events/0/value: expected a number"),

@@ -272,7 +272,7 @@ def test_who_writes_back_what_was_told_changes_nothing(api, name, configuration)
 def test_durations_are_read(api, name, text, seconds):
     api.put_tenant(name, algorithm="random")
     answer = service(api, name, {"rewardWaitTime": text})
-    assert answer.headers["Laplaced-Ignored"] == "modelExportFrequency, modelRetrainDays"
+    assert answer.headers["Laplaced-Ignored"] == "modelExportFrequency, modelRetrainDays, autoOptimizationFrequency, autoOptimizationStartDate"
     assert api.call("GET", f"/tenants/{name}").json["configuration"]["reward_window_s"] == seconds
     assert api.events(name)[-1]["type"] == "configured"
 
@@ -299,6 +299,113 @@ def test_what_the_tenant_refuses_is_told_by_that_services_names(api, name):
     api.put_tenant(name, algorithm="random", reward_window_s=3600, retention={"age_s": 86400})
     answer = service(api, name, {"rewardWaitTime": "P2D"}, expect=400)
     assert answer.json["error"]["code"] == "InvalidServiceConfiguration" and targets(answer) == ["/logRetentionDays"]
+
+
+# --- modes of learning -------------------------------------------------------------------------------------------------
+
+def routing(api, name):
+    configuration = api.call("GET", f"/tenants/{name}").json["configuration"]
+    r = configuration["routing"]
+    return configuration.get("learn", True), r["stopped"], r.get("apprentice", False), r["holdout"]["baseline"]
+
+
+@pytest.mark.parametrize("baseline", [None, {"arm": "z"}, {"rule": "uniform"}])
+def test_the_modes_of_learning(api, name, baseline):
+    api.put_tenant(name, algorithm="ucb", tune=False, routing={"holdout": {"baseline": baseline}})
+    assert service(api, name, {"learningMode": "Apprentice"}).json["learningMode"] == "Apprentice"
+    assert routing(api, name) == (True, True, True, {"rule": "first"})
+    for actions in ("abc", "cab"):
+        told = rank(api, name, actions=[{"id": a} for a in actions], excludedActions=["c"], eventId=actions).json
+        assert told["rewardActionId"] == "a" and told["ranking"][actions.index("c")] == {"id": "c", "probability": 0}
+        event(api, name, actions, "reward", {"value": 1})
+    assert api.stats(name)["match"]["decisions"] == 2 and api.model(name)["dictionary"] != []
+    assert service(api, name, {"learningMode": "LoggingOnly"}).json["learningMode"] == "LoggingOnly"
+    assert routing(api, name)[0] is False
+    digest = api.model(name)["dictionary"]
+    rank(api, name, eventId="logged")
+    assert word(event(api, name, "logged", "reward", {"value": 1})) == "learned"
+    assert api.model(name)["dictionary"] == digest and api.stats(name)["rewards"] == 3
+    assert service(api, name, {"learningMode": "Online"}).json["learningMode"] == "Online"
+    assert routing(api, name)[:3] == (True, False, False)
+
+
+def test_a_mode_does_not_change_together_with_what_a_reward_is(api, name):
+    api.put_tenant(name, algorithm="random")
+    for more in ({"defaultReward": 0.5}, {"rewardWaitTime": "PT10M"}, {"rewardAggregation": "sum"}):
+        answer = service(api, name, {"learningMode": "Apprentice", **more}, expect=400)
+        assert answer.json["error"]["code"] == answer.headers["x-ms-error-code"] == "InvalidLearningModeServiceConfiguration"
+        assert targets(answer) == ["/learningMode"]
+    assert len(api.events(name)) == 1
+    service(api, name, {**service(api, name).json, "learningMode": "Apprentice", "explorationPercentage": 0.1})
+    answer = service(api, name, {"learningMode": "Sometimes"}, expect=400)
+    assert answer.json["error"]["code"] == "InvalidServiceConfiguration" and targets(answer) == ["/learningMode"]
+    answer = service(api, name, {"logMirrorEnabled": True}, expect=400)
+    assert answer.json["error"]["code"] == "InvalidSasUri" and targets(answer) == ["/logMirrorEnabled"]
+
+
+# --- the model and the log ----------------------------------------------------------------------------------------------
+
+def test_the_model_begins_anew_and_tells_its_times(api, name):
+    api.put_tenant(name, algorithm="ucb", tune=False)
+    rank(api, name, eventId="e")
+    event(api, name, "e", "reward", {"value": 1})
+    lines = api.events(name)
+    told = api.call("GET", path("model/properties"), tenant=name).json
+    assert told == {"creationTime": lines[0]["at"], "lastModifiedTime": lines[-1]["at"]}
+    assert api.call("DELETE", path("model"), tenant=name, expect=204).text == ""
+    assert api.events(name)[-1]["type"] == "forgotten" and api.model(name)["dictionary"] == []
+
+
+def test_the_log_tells_its_times_and_goes_while_the_model_stays(api, name):
+    api.put_tenant(name, algorithm="ucb", tune=False)
+    answer = api.call("GET", path("logs/properties"), tenant=name, expect=404)
+    assert answer.json["error"]["code"] == answer.headers["x-ms-error-code"] == "LogsPropertiesNotFound"
+    for i in range(20):  # a log that is shorter than its summary stays
+        rank(api, name, eventId=f"e{i}")
+        event(api, name, f"e{i}", "reward", {"value": i / 20})
+    lines = [e for e in api.events(name) if e["type"] in ("decided", "rewarded")]
+    assert api.call("GET", path("logs/properties"), tenant=name).json == {"dateRange": {"from": lines[0]["at"], "to": lines[-1]["at"]}}
+    before = api.model(name)["dictionary"]
+    api.call("DELETE", path("logs"), tenant=name, expect=204)
+    assert {e["type"] for e in api.events(name)} <= {"summary", "dictionary"} and api.model(name)["dictionary"] == before
+    api.call("GET", path("logs/properties"), tenant=name, expect=404)
+
+
+@pytest.mark.parametrize("method, what", [
+    ("POST", "multislot/rank"), ("POST", "multislot/events/e/reward"), ("POST", "multislot/events/e/activate"), ("POST", "configurations/applyFromEvaluation"),
+    ("GET", "configurations/policy"), ("PUT", "configurations/policy"), ("DELETE", "configurations/policy"), ("POST", "evaluations"), ("GET", "evaluations"),
+    ("GET", "evaluations/one"), ("DELETE", "evaluations/one"), ("GET", "model"), ("PUT", "model")])
+def test_what_is_not_offered_is_told_by_name(api, name, method, what):
+    api.put_tenant(name, algorithm="random")
+    answer = api.call(method, path(what, "v1.1-preview.3"), {} if method in ("POST", "PUT") else None, tenant=name, expect=501)
+    assert answer.json["error"]["code"] == answer.headers["x-ms-error-code"] == "NotImplemented"
+    assert answer.json["error"]["message"].startswith(f"{method} ") and "not offered" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize("what", ["interactions", "observations"])
+def test_logs_of_clients_that_decide_by_themselves_are_refused(api, name, what):
+    api.put_tenant(name, algorithm="random")
+    answer = api.call("POST", path(f"logs/{what}"), raw=b"\0\1", kind="application/octet-stream", tenant=name, expect=400)
+    assert answer.json["error"]["code"] == "InvalidApiAccess"
+
+
+def test_rewards_are_counted_by_what_came_of_them(boot):
+    api = Client(boot())
+    api.put_tenant("t", algorithm="random", aggregation="first", reward_window_s=0.2)
+    def counted():
+        text = api.call("GET", "/metrics").text
+        return {word: int(float(line.split()[1])) for line in text.splitlines() if line.startswith("laplaced_personalizer_rewards_total{")
+                for word in [line.split('"')[1]]}
+    assert counted() == dict.fromkeys(["learned", "duplicate", "ignored", "late", "unknown"], 0)
+    rank(api, "t", eventId="e")
+    rank(api, "t", eventId="f")
+    event(api, "t", "e", "reward", {"value": 1})
+    event(api, "t", "e", "reward", {"value": 0.5})
+    event(api, "t", "nobody", "reward", {"value": 1})
+    wait_expired(api, "t", "f")
+    event(api, "t", "f", "reward", {"value": 1})
+    told = counted()
+    assert (told["learned"], told["unknown"], told["late"]) == (1, 1, 1) and told["ignored"] + told["duplicate"] == 1
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ TRACE = ("traceparent", f"00-{'1' * 32}-{'1' * 16}-01")
 
 
 class Keyring:
-    """The server; `keys`: {kind: (key, its tenant or None, roles)}; `strangers`: {kind: headers} of those who have no key."""
+    """The server; `keys`: {kind: (key, its tenant or None, roles)}; `spans`: {kind: what it names of tenants} of keys that span some; `strangers`: {kind: headers} of
+    those who have no key."""
 
     def __init__(self, folder):
         (folder / "keys").write_text(FILE_KEY + "\n")
@@ -48,6 +49,10 @@ class Keyring:
             for roles in itertools.combinations(TENANT_ROLES, n):
                 self.add(",".join(roles), OWN, roles)
         self.add("another tenant's", OTHER, TENANT_ROLES)
+        self.spans = {}
+        for kind, patterns in (("a name", [OWN]), ("a beginning", ["own-*", "own-shop-*"]), ("all", ["*"])):
+            self.add(kind, None, ["decide"], tenants=patterns)
+            self.spans[kind] = patterns
         self.add("metrics", None, ["metrics"])
         self.add("admin", None, ["admin"])
         self.add("admin,metrics", None, SERVER_ROLES)
@@ -62,9 +67,9 @@ class Keyring:
         path = f"/tenants/{tenant}/keys" if tenant else "/keys"
         return self.admin.call("POST", path, {"roles": list(roles), **more}, expect=201).json
 
-    def add(self, kind, tenant, roles):
+    def add(self, kind, tenant, roles, **more):
         may = {*TENANT_ROLES, *SERVER_ROLES} if "admin" in roles else set(roles)
-        self.keys[kind] = (self.make(tenant, roles)["key"], tenant, may)
+        self.keys[kind] = (self.make(tenant, roles, **more)["key"], tenant, may)
 
     def add_strangers(self):
         revoked, expiring = self.make(OWN, TENANT_ROLES), self.make(OWN, TENANT_ROLES, expires_in_s=1)

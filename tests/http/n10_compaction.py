@@ -330,3 +330,52 @@ def test_a_compacted_log_is_verified_exported_and_imported(boot, name):
     begin = "".join(line + "\n" for line in log.splitlines()[:3])
     client.call("POST", "/tenants/cut/import", raw=begin, kind=NDJSON, expect=400)
     client.call("GET", "/tenants/cut", expect=404)
+
+
+TUNED = {"arms": dict(algorithm="laplaced"), "contexts": dict(algorithm="laplaced", context_dim=1), "by_component": dict(algorithm="laplaced", arm_dim=1),
+         "by_component, contexts": dict(algorithm="laplaced", arm_dim=1, context_dim=1), "means": dict(algorithm="ts")}
+
+
+def observe(client, name, config, first, n):
+    """Rewards that no decision of the tenant's own hangs on; each a batch of its own."""
+    for i in range(first, first + n):
+        x = {"context": [0.1 * (i % 9)]} if config.get("context_dim") else {}
+        client.observe(USERS[i % 4], f"a{i % 5}", (i % 5) / 4 + 0.3 * ((7 * i) % 4), tenant=name, **x)
+
+
+def tuned(client, name):
+    return {e["scales"]["rewards"]: e["scales"] for e in client.events(name) if e["type"] == "tuned"}
+
+
+@pytest.mark.parametrize("name", TUNED)
+def test_refits_go_on_behind_a_compaction(boot, name):
+    """Default tuning: a line of the log that goes, `tuned` lines among what goes and among what stays, and the refits that fall due later. A twin is not compacted."""
+    config, server = TUNED[name], boot("--snapshot-events", "1000000", "--finish-builds")
+    client, name = Client(server), "t"
+    for t in ("t", "twin"):
+        make(client, t, {**config, "seed": 5})
+        observe(client, t, config, 0, 45)
+    assert list(tuned(client, "t")) == [8, 12, 18, 27, 41] and tuned(client, "t") == tuned(client, "twin")
+    done = compact(client, "t", 12)
+    assert done["compacted"]
+    wait_trimmed(server, "t", 0)
+    assert list(tuned(client, "t")) == [41], "the line of the refit stays, those before it have gone into the summary"
+    for t in ("t", "twin"):
+        observe(client, t, config, 45, 60)
+    got, want = tuned(client, "t"), tuned(client, "twin")
+    assert list(got) == [41, 62, 93]
+    for rewards in (62, 93):
+        scales = {k: v for k, v in got[rewards].items() if k not in ("event", "evidence_before", "evidence_after")}
+        near = 1e-9 if "arm_dim" not in config else 0.05  # a dictionary has been drawn anew before the summary
+        assert scales == pytest.approx({k: want[rewards][k] for k in scales}, rel=near), rewards
+    told = client.model("t")
+    assert told["digest"] == client.call("GET", "/tenants/t/model").json["digest"]
+    compact(client, "t", 0)
+    before = model(client, "t")
+    assert server.terminate() == 0
+    for path in (server.data / "tenants").glob("*.snapshot"):
+        path.unlink()
+    server.start()
+    assert model(client, "t") == before and client.verify("t")["equal"]
+    observe(client, "t", config, 105, 40)
+    assert list(tuned(client, "t")) == [140]

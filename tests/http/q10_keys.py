@@ -142,6 +142,76 @@ def test_a_tenant_takes_its_keys_along(first):
         server.restart()
 
 
+# --- keys that span tenants -------------------------------------------------------------------------------
+
+
+def test_a_key_decides_for_the_tenants_that_it_names_and_for_those_that_come(first):
+    server, admin = first
+    client = Client(server, admin["key"])
+    for name in ("home", "home-a", "home-b", "homes", "Home-a"):
+        client.put_tenant(name, algorithm="ucb")
+    key = make(client, roles=["decide"], tenants=["home-*", "homes"], label="pages")
+    assert (key["tenant"], key["tenants"], key["roles"]) == (None, ["home-*", "homes"], ["decide"])
+    own = Client(server, key["key"])
+
+    def may():
+        return [t for t in ("home", "home-a", "home-b", "home-c", "homes", "Home-a", "default") if "propensity" in own.select("u", tenant=t, candidates=["a"], expect=(200, 404))]
+    assert may() == ["home-a", "home-b", "homes"]
+    assert own.select("u", candidates=["a"], expect=404)["detail"] == 'there is no tenant "default"'  # as it names none
+    client.put_tenant("home-c", algorithm="ucb")
+    client.call("DELETE", "/tenants/home-b", expect=204)
+    client.call("DELETE", "/tenants/homes", expect=204)
+    client.put_tenant("homes", algorithm="ucb")  # a name, whoever has it: unlike a tenant's own key it stays
+    assert may() == ["home-a", "home-c", "homes"]
+    decision = own.select("u", tenant="home-a", candidates=["a"])["decision"]
+    assert own.reward(decision, 1, tenant="home-a") == {"applied": True}
+    for method, path in (("GET", "/tenants"), ("GET", "/tenants?stats=1"), ("GET", "/tenants/home-a"), ("GET", "/keys"), ("GET", "/metrics")):
+        own.call(method, path, expect=403)
+    server.restart()
+    assert may() == ["home-a", "home-c", "homes"]
+    assert [k.get("tenants") for k in client.call("GET", "/keys").json["keys"]] == [None, ["home-*", "homes"]]
+    client.call("DELETE", f"/tenants/home-a/keys/{key['id']}", expect=404)  # it is the server's own
+    client.call("DELETE", f"/keys/{key['id']}", expect=204)
+    own.select("u", tenant="home-a", candidates=["a"], expect=401)
+
+
+def test_without_a_default_a_key_that_spans_tenants_is_asked_which(boot):
+    server = boot("--default-tenant", "none")
+    client = Client(server, make(Client(server))["key"])
+    client.put_tenant("a", algorithm="ucb")
+    own = Client(server, make(client, roles=["decide"], tenants=["a"])["key"])
+    assert "Laplaced-Tenant" in own.select("u", candidates=["a"], expect=400)["detail"]
+    own.select("u", tenant="a", candidates=["a"])
+
+
+@pytest.mark.parametrize("body, pointer", [
+    ({"roles": ["decide"]}, "/tenants"), ({"tenants": ["a"]}, "/tenants"), ({"roles": ["metrics"], "tenants": ["a"]}, "/tenants"), ({"roles": ["decide", "admin"], "tenants": ["a"]}, "/roles"),
+    ({"roles": ["decide"], "tenants": []}, "/tenants"), ({"roles": ["decide"], "tenants": "a"}, "/tenants"), ({"roles": ["decide"], "tenants": ["a", "b", "a"]}, "/tenants/2"),
+    ({"roles": ["decide"], "tenants": [f"t{i}" for i in range(9)]}, "/tenants"),
+    *(({"roles": ["decide"], "tenants": ["a", bad]}, "/tenants/1") for bad in ("", "*a", "a*b", "a**", "-a*", "a,b", "a/b", "x" * 65, "x" * 65 + "*", 7, None, "a\u0000", "a\u0000*"))])
+def test_a_span_that_is_none_is_refused(first, body, pointer):
+    server, admin = first
+    client = Client(server, admin["key"])
+    assert pointer in client.call("POST", "/keys", body, expect=400).pointers
+    assert client.call("POST", "/tenants/default/keys", {**body, "roles": ["decide"], "tenants": ["a"]}, expect=400).pointers == ["/tenants"]  # of a tenant's key never
+    assert len(client.call("GET", "/keys").json["keys"]) == 1
+
+
+def test_the_longest_span_is_kept_whole(first):
+    server, admin = first
+    client = Client(server, admin["key"])
+    longest = [f"{i}" * 64 + "*" for i in range(8)]
+    key = make(client, roles=["decide"], tenants=longest)
+    server.restart()
+    assert client.call("GET", "/keys").json["keys"][1]["tenants"] == key["tenants"] == longest
+    client.put_tenant("7" * 64, algorithm="ucb")
+    Client(server, key["key"]).select("u", tenant="7" * 64, candidates=["a"])
+    Client(server, key["key"]).select("u", tenant="7" * 63, candidates=["a"], expect=404)
+
+
+# --- how many ---------------------------------------------------------------------------------------------
+
+
 def test_a_tenant_has_at_most_a_hundred_keys(first):
     server, admin = first
     client = Client(server, admin["key"])
@@ -273,5 +343,8 @@ def test_laplacectl_makes_lists_and_revokes(boot):
     assert "ann" in run_ctl(server, "--key", admin, "key", "list")
     run_ctl(server, "--key", admin, "--tenant", "default", "key", "revoke", key["id"])
     run_ctl(server, "--key", key["key"], "tenant", "get", "default", expect=1)
+    spanning = json.loads(run_ctl(server, "--json", "--key", admin, "key", "create", "--role", "decide", "--tenants", "home-*,default"))
+    assert spanning["tenants"] == ["home-*", "default"]
+    assert "decide: home-*,default" in run_ctl(server, "--key", admin, "key", "list")
     assert "last admin" in run_ctl(server, "--key", admin, "key", "revoke", admin[4:20], expect=1)
     run_ctl(server, "key", "revoke", expect=2)

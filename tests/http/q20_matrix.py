@@ -1,6 +1,7 @@
 """Keys x routes x tenants: every operation of the contract, asked with every kind of key, at the key's own tenant, at another's
 and at one that is not there, named in the path, in the header, in both or twice. The answer is what the table of roles in docs/OPERATIONS.md
 says, and another tenant answers as one that does not exist, to the byte."""
+import fnmatch
 import json
 import re
 import socket
@@ -40,7 +41,7 @@ def may(roles, name):
 
 
 def addressed(name, own, path, named):
-    """The tenant that a request of a tenant's key is about; None for an operation about none."""
+    """The tenant that a request of a tenant's key is about; None for an operation about none. `own`: where none is named."""
     if "{tenant}" in ring.template_of(name):
         return path
     if name in ring.BY_HEADER:
@@ -57,8 +58,9 @@ def expected(world, name, kind, path, named):
     if kind in world.strangers:
         return 401, "this server asks for a key: Authorization: Bearer KEY"
     _, own, roles = world.keys[kind]
-    about = addressed(name, own, path, named) if own else None
-    if about is not None and about != own:
+    spans = [own] if own else world.spans.get(kind, ["*"])
+    about = addressed(name, own or "default", path, named)
+    if about and not any(fnmatch.fnmatchcase(about, pattern) for pattern in spans):
         return 404, f'there is no tenant "{about}"'
     return (None, None) if may(roles, name) else (403, f"the key lacks the role `{role_of(name)}`")
 
@@ -129,7 +131,7 @@ HEADERS = [(OWN,), (OTHER,), (ABSENT,), (OWN, OTHER), (OTHER, OWN), (OWN, ABSENT
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_header_that_disagrees_or_comes_twice_opens_nothing(world, name):
     """Where the path names the tenant the header says nothing; where none is named either."""
-    for kind in ("decide,read,manage", "another tenant's", "metrics", "admin"):
+    for kind in ("decide,read,manage", "another tenant's", "a beginning", "metrics", "admin"):
         for path in (OWN, OTHER) if "{tenant}" in ring.template_of(name) else (None,):
             for named in HEADERS:
                 check(world, name, kind, path, named)
@@ -160,7 +162,7 @@ def everything(world, kind, tenant):
 KINDS_OF_OWN = ["decide", "read", "manage", "decide,read,manage"]
 
 
-@pytest.mark.parametrize("kind", [*KINDS_OF_OWN, "metrics"])
+@pytest.mark.parametrize("kind", [*KINDS_OF_OWN, "a name", "a beginning", "metrics"])
 def test_another_tenant_is_not_there(world, kind):
     assert everything(world, kind, OTHER) == everything(world, kind, ABSENT)
 
@@ -244,7 +246,7 @@ def test_keys_of_another_tenant_and_of_the_server_are_unknown(world):
 
 def test_the_list_the_metrics_and_the_probes_name_no_other_tenant(world):
     for kind, (key, own, _) in world.keys.items():
-        if own != OWN:
+        if own != OWN and kind not in ("a name", "a beginning"):
             continue
         for path in ("/tenants", "/metrics", "/readyz", "/healthz", "/keys", "/nothing"):
             for headers in ([], [("Laplaced-Tenant", OTHER)]):

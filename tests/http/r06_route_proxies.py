@@ -1,8 +1,9 @@
 """deploy/proxies/: visitors through each proxy, as it is but for ports and paths, to two pages that laplaced chooses between; each
-where its program is installed. The server dies in the middle and comes back, and no visitor notices."""
+where its program is installed. The server dies in the middle and comes back, the pages' servers one after the other, and no visitor notices."""
 import asyncio
 import collections
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from harness import Client, Server
 from r05_proxies import PATH, free_port, put_in, wait_until_open
 
 PROXIES = ROOT / "deploy" / "proxies"
-N, AT_ONCE, USERS = 10000, 16, 500
+N, AT_ONCE, USERS = int(os.environ.get("LAPLACED_TEST_VISITS", 10000)), 16, 500
 KEY = "a-key-for-the-proxy"
 
 # Two pages, which say who they are and what they were told of the visitor.
@@ -42,10 +43,40 @@ asyncio.run(main())
 """
 
 
-def nginx(folder, port, server, a, b):
+class Pages:
+    """Both pages, each on two ports: one process has the first of each, another the second."""
+
+    def __init__(self):
+        self.ports = [(free_port(), free_port()) for _ in range(2)]
+        self.processes = [self.begin(i) for i in range(2)]
+
+    def begin(self, i):
+        return subprocess.Popen([sys.executable, "-c", PAGES, *map(str, self.ports[i])])
+
+    def end(self, i):
+        self.processes[i].kill()
+        self.processes[i].wait()
+
+    def wait(self, i, log):
+        for port in self.ports[i]:
+            wait_until_open(port, self.processes[i], log)
+
+    def restart(self, log):
+        """As whoever has no better way: one dies with the requests that it has, and comes back; then the other."""
+        for i in range(2):
+            self.end(i)
+            time.sleep(0.2)
+            self.processes[i] = self.begin(i)
+            self.wait(i, log)
+
+    def addresses(self):
+        return {f"{page}_{i + 1}": (f"127.0.0.1:90{i}{number}", f"127.0.0.1:{self.ports[i][number - 1]}") for i in range(2) for number, page in ((1, "a"), (2, "b"))}
+
+
+def nginx(folder, port, server, pages):
     (folder / "pages.conf").write_text(put_in(
         (PROXIES / "nginx.conf").read_text(), listen=("listen 80;", f"listen 127.0.0.1:{port};"), server=("127.0.0.1:8080", server),
-        a=("127.0.0.1:9001", a), b=("127.0.0.1:9002", b), key=("Bearer KEY", f"Bearer {KEY}")))
+        **pages.addresses(), key=("Bearer KEY", f"Bearer {KEY}")))
     temporary = "".join(f"{of}_temp_path {folder}/{of};" for of in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     (folder / "nginx.conf").write_text(
         f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log; events {{}}\n"
@@ -53,46 +84,49 @@ def nginx(folder, port, server, a, b):
     return ["nginx", "-c", str(folder / "nginx.conf"), "-e", "stderr"]
 
 
-def haproxy(folder, port, server, a, b):
+def haproxy(folder, port, server, pages):
     (folder / "laplaced.lua").write_text(put_in((PROXIES / "laplaced.lua").read_text(), server=("127.0.0.1:8080", server),
                                                 key=("Bearer KEY", f"Bearer {KEY}")))
     (folder / "haproxy.cfg").write_text(put_in(
-        (PROXIES / "haproxy.cfg").read_text(), listen=("bind :80", f"bind 127.0.0.1:{port}"), a=("127.0.0.1:9001", a), b=("127.0.0.1:9002", b),
+        (PROXIES / "haproxy.cfg").read_text(), listen=("bind :80", f"bind 127.0.0.1:{port}"), **pages.addresses(),
         lua=("/etc/haproxy/laplaced.lua", f"{folder}/laplaced.lua")))
     return ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]
 
 
-def caddy(folder, port, server, a, b):
-    text = (PROXIES / "Caddyfile").read_text().replace("127.0.0.1:9001", a)
+def caddy(folder, port, server, pages):
+    text = (PROXIES / "Caddyfile").read_text()
+    for ours, theirs in pages.addresses().values():
+        text = text.replace(ours, theirs)
     (folder / "Caddyfile").write_text("{\n\tadmin off\n}\n" + put_in(
-        text, listen=("\n:80 {", f"\n:{port} {{\n\tbind 127.0.0.1"), server=("127.0.0.1:8080", server), b=("127.0.0.1:9002", b),
+        text, listen=("\n:80 {", f"\n:{port} {{\n\tbind 127.0.0.1"), server=("127.0.0.1:8080", server),
         key=("Bearer KEY", f"Bearer {KEY}")))
     return ["caddy", "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
 
 
 @pytest.fixture(params=[nginx, haproxy, caddy], ids=["nginx", "haproxy", "caddy"])
 def street(request, tmp_path):
-    """(server, port of the proxy)"""
+    """(server, port of the proxy, what restarts the pages)"""
     name = request.param.__name__
     if shutil.which(name, path=PATH) is None:
         pytest.skip(f"no {name} here (Debian's package {'nginx-light' if name == 'nginx' else name})")
-    port, a, b, own = (free_port() for _ in range(4))
+    port, own = free_port(), free_port()
     (tmp_path / "keys").write_text(KEY + "\n")
     (tmp_path / "keys").chmod(0o600)
     server, log = Server(tmp_path, "--admin-key-file", str(tmp_path / "keys"), listen=f"127.0.0.1:{own}").start(), tmp_path / "proxy.log"
-    pages = subprocess.Popen([sys.executable, "-c", PAGES, str(a), str(b)])
-    command = request.param(tmp_path, port, f"127.0.0.1:{own}", f"127.0.0.1:{a}", f"127.0.0.1:{b}")
+    pages = Pages()
+    command = request.param(tmp_path, port, f"127.0.0.1:{own}", pages)
     with open(log, "wb") as out:
         proxy = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env={"PATH": PATH, "HOME": str(tmp_path)})
     try:
         wait_until_open(port, proxy, log)
-        wait_until_open(a, pages, log)
-        wait_until_open(b, pages, log)
-        yield server, port
+        for i in range(2):
+            pages.wait(i, log)
+        yield server, port, lambda: pages.restart(log)
     finally:
-        for one in (proxy, pages):
-            one.kill()
-            one.wait()
+        for i in range(2):
+            pages.end(i)
+        proxy.kill()
+        proxy.wait()
         server.close()
 
 
@@ -126,7 +160,7 @@ def visit(port, n, cookie=lambda i: f"uid=u{i % USERS}", meanwhile=None):
 
 
 def test_visitors_get_the_pages_in_the_shares_told_and_never_an_error(street):
-    server, port = street
+    server, port, restart_pages = street
     client = Client(server, key=KEY)
     client.put_tenant("page", algorithm="ucb", rule={"type": "ucb", "epsilon": 0.6}, default_reward=None)
     client.put_arms("page", [{"id": "a"}, {"id": "b"}])
@@ -139,10 +173,14 @@ def test_visitors_get_the_pages_in_the_shares_told_and_never_an_error(street):
             time.sleep(0.01)
         server.kill()
         at = len(seen)
-        while len(seen) < at + N // 100 and time.monotonic() < deadline:
+        while len(seen) < at + max(N // 100, 50) + AT_ONCE and time.monotonic() < deadline:
             time.sleep(0.01)
         server.start()
+        restart_pages()
+        back.append(len(seen))
+    back = []
     seen = visit(port, N, meanwhile=crash)
+    assert back[0] < N, "the pages' servers were restarted behind the last visit"
     assert collections.Counter(status for status, *_ in seen) == {200: N}
     decided = {e["decision"]: e for e in client.events("page") if e["type"] == "decided"}
     made = [(page, arm, decision) for _, page, arm, decision in seen if decision != "-"]
@@ -157,7 +195,7 @@ def test_visitors_get_the_pages_in_the_shares_told_and_never_an_error(street):
 
 
 def test_what_a_visitor_writes_changes_nothing_but_who_they_are(street):
-    server, port = street
+    server, port, _ = street
     client = Client(server, key=KEY)
     client.put_tenant("page", algorithm="random", default_reward=None)
     client.put_arms("page", [{"id": "a"}, {"id": "b"}])
@@ -170,5 +208,5 @@ def test_what_a_visitor_writes_changes_nothing_but_who_they_are(street):
 
 
 def test_a_tenant_that_is_not_there_is_the_fallback(street):
-    server, port = street
+    _, port, _ = street
     assert {(status, page) for status, page, *_ in visit(port, 50)} == {(200, "a")}

@@ -159,11 +159,19 @@ def test_a_rate_is_not_got_around_by_being_closed(boot):
 # --- of one tenant, by an operator -----------------------------------------------------------------------------------
 
 def put_limits(client, tenant, body, expect=200):
-    return client.call("PUT", f"/tenants/{tenant}/limits", body, expect=expect).json
+    return without_fill(client.call("PUT", f"/tenants/{tenant}/limits", body, expect=expect).json)
 
 
 def limits(client, tenant):
-    return client.call("GET", f"/tenants/{tenant}/limits").json
+    return without_fill(client.call("GET", f"/tenants/{tenant}/limits").json)
+
+
+def without_fill(told):
+    return {k: v for k, v in told.items() if k != "available"}
+
+
+def available(client, tenant):
+    return client.call("GET", f"/tenants/{tenant}/limits").json["available"]
 
 
 def test_an_operator_sets_the_rate_of_one_tenant(boot):
@@ -224,3 +232,20 @@ def test_limits_that_cannot_be_set_change_nothing(boot):
     put_limits(client, "t", {"rate": 8})
     server.restart()
     assert limits(client, "t") == {"rate": 8, "burst": 80, "own": True}
+
+
+def test_what_is_left_of_the_bucket_is_told(boot):
+    server = boot("--memory-cap", "1")
+    client = Client(server)
+    client.put_tenant("t", algorithm="ucb")
+    assert available(client, "t") is None
+    assert client.call("PUT", "/tenants/t/limits", {"rate": 0.001, "burst": 5}).json["available"] == 5 == available(client, "t")
+    answer, n = over(client, "observe", "t", most=20)
+    left = available(client, "t")
+    taken = 5 - left
+    assert 0 <= left < taken / n + 0.01  # less than one more costs, which is why that was refused; it looks and takes nothing
+    time.sleep(1)
+    assert left < available(client, "t") < left + 1
+    while not any(t["name"] == "t" and t["state"] == "closed" for t in client.call("GET", "/tenants").json["tenants"]):
+        time.sleep(0.05)
+    assert left < available(client, "t") < left + 1  # of one that is not in memory as well

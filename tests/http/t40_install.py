@@ -232,7 +232,7 @@ def test_make_install_puts_all_in_place_and_keeps_a_configuration(tmp_path):
         "opt/l/bin/laplaced", "opt/l/bin/laplacectl", "opt/l/share/man/man8/laplaced.8", "opt/l/share/man/man5/laplaced.conf.5", "opt/l/share/man/man1/laplacectl.1",
         "opt/l/share/bash-completion/completions/laplaced", "opt/l/share/bash-completion/completions/laplacectl", "opt/l/share/zsh/site-functions/_laplaced",
         "opt/l/share/zsh/site-functions/_laplacectl", "opt/l/share/doc/laplaced/examples/laplaced.conf", "opt/l/lib/sysusers.d/laplaced.conf",
-        "opt/l/lib/systemd/system/laplaced.service", "opt/etc/laplaced/laplaced.conf"}
+        "opt/l/lib/systemd/system/laplaced.service", "opt/l/lib/systemd/system/laplaced.socket", "opt/etc/laplaced/laplaced.conf"}
     unit = files["opt/l/lib/systemd/system/laplaced.service"].read_text()
     assert "ExecStart=/opt/l/bin/laplaced\n" in unit and "=/opt/etc/laplaced/laplaced.conf\n" in unit and "/usr/local" not in unit and " /etc/" not in unit
     assert {oct(p.stat().st_mode & 0o777) for n, p in files.items() if "/bin/" in n} == {"0o755"}

@@ -1,28 +1,19 @@
 """The console: its files and who gets them; and each screen in a browser, beside what the API says."""
-import decimal
 import gzip
 import json
 import pathlib
 import random
 import re
-import shutil
-import subprocess
 import threading
 import time
 import urllib.parse
 
 import pytest
 
-from browser import CHROMIUM, Browser
 from certs import Authority, Pair
-from contract import ROOT
-from harness import SERVERS, Client, Server, tenant_path
-
-FOLDER = ROOT / "server/console"
-FILES = sorted(p.name for p in FOLDER.iterdir())
-TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-PICTURES = ROOT / "build/console"
-KEY = "a-key-for-the-console-0123456789"
+from console_page import (FILES, FOLDER, HOSTILE, KEY, PICTURES, SCREENS, TYPES, assert_shows, axe, browser, count, enter, locked, needs_chromium, num, page,  # noqa: F401
+                          percent, seed_page, seed_town, seeded, show, size, span, wilson)
+from harness import SERVERS, Client, Server
 
 # --- files ------------------------------------------------------------------------------------------------------------------
 
@@ -119,105 +110,6 @@ def test_it_is_small_and_loads_nothing_but_itself():
 
 # --- in a browser -------------------------------------------------------------------------------------------------------------
 
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: no browser shows the console")
-HOSTILE = ["<script>alert(1)</script>", "\u202e\u2067rtl \u2066mixed", "\U0001f468\u200d\U0001f469\u200d\U0001f467" * 10 + "\U0001f600" * 19, "=1+1", "a/b?c#d%e", "</bdi><img src=x onerror=alert(1)>"]
-
-
-def num(x):
-    """As format.js: four digits that count."""
-    if x is None:
-        return "–"
-    value = decimal.Decimal(x)
-    if value == 0:
-        return "0"
-    value = round_to(value, 4)
-    if abs(value) < decimal.Decimal("1e-6") or abs(value) >= decimal.Decimal("1e21"):
-        digits, exponent = f"{value.normalize():e}".split("e")
-        return f"{digits}e{int(exponent):+d}"
-    return f"{value.normalize():f}"
-
-
-def round_to(value, digits):
-    place = decimal.Decimal(1).scaleb(value.adjusted() - digits + 1)
-    return value.quantize(place, rounding=decimal.ROUND_HALF_UP if value > 0 else decimal.ROUND_HALF_DOWN)
-
-
-def percent(x):
-    if x is None:
-        return "–"
-    return "< 0.01 %" if x != 0 and abs(x) < 1e-4 else f"{round_to(decimal.Decimal(100 * x), 3).normalize():f} %" if x else "0 %"
-
-
-def count(n):
-    return "–" if n is None else f"{n:,}"
-
-
-def span(low, high):
-    return "–" if low is None or high is None else f"[{num(low)}, {num(high)}]"
-
-
-def seed_town(client, tenant, rounds=160, arms=("tea", "rum", "milk"), n=24):
-    """Two circles of friends; each likes another arm."""
-    rng = random.Random(7)
-    client.put_tenant(tenant, algorithm="laplaced")
-    client.put_graph(tenant, [(f"p{i}", f"p{j}", 1) for i in range(n) for j in range(i) if i % 2 == j % 2 and rng.random() < 0.3] + [("p0", "p1", 1)])
-    client.put_arms(tenant, [{"id": a} for a in arms])
-    for k in range(rounds):
-        who = rng.randrange(n)
-        answer = client.select(f"p{who}", decision=f"{tenant}-{k}", tenant=tenant)
-        likes = 0.8 if arms.index(answer["arm"]) == who % 2 else 0.15
-        if k % 8 != 7:
-            client.reward(f"{tenant}-{k}", int(rng.random() < likes), tenant=tenant)
-
-
-def seed_page(client, tenant):
-    """A holdout, an experiment, challengers, and a configuration that changes."""
-    rng, earns = random.Random(3), {"red": 0.1, "green": 0.6, "blue": 0.2}
-    client.put_tenant(tenant, algorithm="ts", rule={"epsilon": 0.3}, experiment={"difference": 0.05, "baseline": "red"}, log_candidates=True,
-                      routing={"holdout": {"share": 0.15, "baseline": {"arm": "red"}}}, challengers={"greedy": {"rule": {"epsilon": 0.05}}, "even": {"algorithm": "random"}}, guardrail={"baseline": "even"})
-    client.put_arms(tenant, [{"id": a} for a in earns])
-    for k in range(300):
-        answer = client.select(f"u{k}", decision=f"{tenant}-{k}", tenant=tenant)
-        client.reward(f"{tenant}-{k}", int(rng.random() < earns[answer["arm"]]), tenant=tenant)
-        if k == 100:
-            client.call("PATCH", tenant_path(tenant), {"rule": {"epsilon": 0.25}})
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    running = Browser(tmp_path_factory.mktemp("chromium"))
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def seeded(server):
-    client = Client(server)
-    seed_town(client, "town")
-    seed_page(client, "page")
-    return client
-
-
-@pytest.fixture
-def page(browser):
-    """A page whose faults fail the test: what its console told, what its policy stopped, what scripts threw."""
-    one = browser.page()
-    yield one
-    browser.read(0.05)
-    assert one.faults == [] and one.violations() == []
-    one.close()
-
-
-def show(page, server, *parts):
-    """Opens a screen of the console, and waits until it is there."""
-    page.goto("about:blank")
-    page.goto(f"{server.url}/console/#/" + "/".join(urllib.parse.quote(p, safe="") for p in parts))
-    page.wait("document.querySelector('main h1') && !document.querySelector('main .loading')")
-
-
-SCREENS = {"overview": (), "rewards": ("t", "page", "traffic"), "decision": ("t", "town", "decision", "now", "p3"), "neighbours": ("t", "town", "neighbours", "p3"),
-           "challengers": ("t", "page", "challengers"), "model": ("t", "town", "model"), "evaluation": ("t", "page", "evaluation"), "audit": ("t", "page", "audit")}
-
 
 @needs_chromium
 def test_each_screen_is_drawn_without_a_fault(seeded, page):
@@ -246,13 +138,10 @@ def test_each_screen_fits_into_320_pixels_and_is_there_in_the_dark(seeded, page,
         page.picture(PICTURES / f"{name}-{kind}.png")
 
 
-def assert_shows(page, table, row_of, columns):
-    """Each row of the API's stands in the table once, with each number as format.js writes it."""
-    rows = {row[next(iter(columns))]: row for row in page.cells(table)}
-    for key, one in row_of.items():
-        assert key in rows, (key, list(rows))
-        assert {c: rows[key][c] for c in columns} == {c: f(one) for c, f in columns.items()}, key
-    return rows
+def missing(stats):
+    """Of closed decisions, the share without any reward."""
+    closed = stats.get("decisions", 0) - stats.get("pending", 0)
+    return max(0, closed - stats["rewards"] + stats["observations"]) / closed if closed else None
 
 
 @needs_chromium
@@ -264,7 +153,7 @@ def test_the_overview_shows_what_the_statistics_say(seeded, page):
     route = lambda t, name: t["stats"]["routes"][name]  # noqa: E731
     rows = assert_shows(page, "tenants", {n: t for n, t in listed.items() if t["stats"]["decisions"]}, {
         "tenant": lambda t: t["name"], "algorithm": lambda t: t["algorithm"], "decisions": lambda t: count(t["stats"]["decisions"]),
-        "waiting": lambda t: count(t["stats"]["pending"]),
+        "open": lambda t: count(t["stats"]["pending"]), "no reward": lambda t: percent(missing(t["glance"])),
         "mean reward": lambda t: num(route(t, "policy")["mean_reward"]), "95 %": lambda t: span(route(t, "policy")["lower"], route(t, "policy")["upper"]),
         "experiment": lambda t: t["glance"]["experiment"] or "–", "last event": lambda t: t["glance"]["last_event_at"][:19].replace("T", " "),
         "holdout": lambda t: num(route(t, "holdout")["mean_reward"]), "its 95 %": lambda t: span(route(t, "holdout")["lower"], route(t, "holdout")["upper"])})
@@ -288,17 +177,9 @@ def test_a_look_at_all_tenants_opens_none(boot, page):
     assert {t["name"]: t["state"] for t in client.call("GET", "/tenants").json["tenants"] if t["name"] in ("asleep", "awake")} == {"asleep": "closed", "awake": "open"}
     rows = {r["tenant"]: r for r in page.cells("tenants")}
     asleep, awake = rows["asleep"], rows["awake"]
-    assert (asleep["state"], awake["state"], awake["decisions"]) == ("closed", "open", "8") and {asleep[c] for c in ("decisions", "mean reward", "95 %", "waiting", "last event")} == {"–"}
+    assert (asleep["state"], awake["state"], awake["decisions"]) == ("closed", "open", "8") and {asleep[c] for c in ("decisions", "mean reward", "95 %", "open", "last event")} == {"–"}
     assert page.text("[data-of=decisions]") == "8" and "not counted" in page.text(".lead")
     page.picture(PICTURES / "overview-closed.png")
-
-
-def wilson(mean, n):
-    """The interval of a share, from its own equation: |mean - p| = z sqrt(p (1 - p) / n)."""
-    z = 1.959963984540054
-    a, b, c = 1 + z * z / n, -(2 * mean + z * z / n), mean * mean
-    root = (b * b - 4 * a * c) ** 0.5
-    return 0 if mean == 0 else (-b - root) / (2 * a), 1 if mean == 1 else (-b + root) / (2 * a)
 
 
 @needs_chromium
@@ -308,7 +189,7 @@ def test_rewards_are_those_of_the_statistics_the_series_and_the_experiment(seede
     for name in ("policy", "holdout"):
         assert f"{num(route[name]['mean_reward'])} {span(route[name]['lower'], route[name]['upper'])}" in page.text("#headline")
     assert_shows(page, "leaders", {a["arm"]: a for a in stats["arms"]}, {
-        "arm": lambda a: a["arm"], "mean reward": lambda a: num(a["mean_reward"]), "95 %": lambda a: span(*wilson(a["mean_reward"], a["rewards"])),
+        "arm": lambda a: a["arm"], "mean reward": lambda a: num(a["mean_reward"]), "95 %": lambda a: span(a["lower"], a["upper"]),
         "shown": lambda a: count(a["decisions"]), "share": lambda a: percent(a["decisions"] / stats["decisions"]), "rewards": lambda a: count(a["rewards"])})
     series = seeded.call("GET", "/tenants/page/series", query={"step": "minute"}).json["rows"]
     stamp = lambda at: at[:19].replace("T", " ")  # noqa: E731
@@ -318,14 +199,18 @@ def test_rewards_are_those_of_the_statistics_the_series_and_the_experiment(seede
     told = seeded.call("GET", "/tenants/page/experiment").json["experiment"]
     against = {d["arm"]: d for d in told["differences"]}
     assert_shows(page, "proved", {a["arm"]: a for a in told["arms"]}, {
-        "arm": lambda a: a["arm"], "probably best": lambda a: percent(a["p_best"]), "mean reward": lambda a: num(a["policy"]["mean"]),
-        "holds always ": lambda a: span(a["policy"]["low"], a["policy"]["high"]), "loss if chosen": lambda a: num(a["expected_loss"]),
+        "arm": lambda a: a["arm"], "probably best": lambda a: percent(a["p_best"]),
+        "its interval": lambda a: span(against.get(a["arm"], {}).get("lift_lower"), against.get(a["arm"], {}).get("lift_upper"), percent), "loss if chosen": lambda a: num(a["expected_loss"]),
         "difference": lambda a: num(against.get(a["arm"], {}).get("estimate")), "lift": lambda a: percent(against.get(a["arm"], {}).get("lift")),
         "holds always": lambda a: span(against[a["arm"]]["low"], against[a["arm"]]["high"]) if a["arm"] in against else "–"})
+    assert_shows(page, "proved-means", {a["arm"]: a for a in told["arms"]}, {
+        "arm": lambda a: a["arm"], "mean reward": lambda a: num(a["policy"]["mean"]), "holds always": lambda a: span(a["policy"]["low"], a["policy"]["high"]),
+        "decisions": lambda a: count(a["policy"]["decisions"]), "holdout": lambda a: num(a["holdout"]["mean"]), "holds always ": lambda a: span(a["holdout"]["low"], a["holdout"]["high"]),
+        "decisions ": lambda a: count(a["holdout"]["decisions"])})
     assert page.run("(() => { const s = document.getElementById('proved').closest('.scroll'); return s.scrollWidth <= s.clientWidth; })()")
     for difference in told["differences"]:
         assert f"{difference['arm']} against red: {difference['sentence']}" in page.text("#sentences")
-    assert page.run("document.querySelectorAll('svg .mark').length") == 4  # two versions, in two pictures
+    assert page.run("document.querySelectorAll('svg .mark').length") == 10  # two versions, in two pictures and one of each arm
 
 
 @needs_chromium
@@ -590,11 +475,13 @@ def test_challengers_are_promoted_and_rolled_back_by_the_tenants_name(server, pa
     ends = lambda part: lambda c: span(c[part]["lower"], c[part]["upper"])  # noqa: E731
     assert_shows(page, "scores", scores, {
         "challenger": lambda c: c["name"], "difference": lambda c: num(c["difference"]["estimate"]), "interval": ends("difference"),
-        "its value": lambda c: num(c["snips"]["estimate"]), "interval ": ends("snips"), "in force": lambda c: num(c["in_force"]["estimate"]),
-        "interval  ": ends("in_force"), "weights (about 1?)": lambda c: num(c["weights"]["estimate"]), "interval   ": ends("weights"),
-        "decisions": lambda c: count(c["decisions"]), "worth": lambda c: num(c["ess"]),
-        "guardrail": lambda c: c["guardrail"]["verdict"].replace("_", " ") if c["guardrail"] else "–",
-        "its difference": lambda c: num((c["guardrail"] or {"difference": {"estimate": None}})["difference"]["estimate"]),
+        "weights (about 1?)": lambda c: num(c["weights"]["estimate"]), "interval ": ends("weights"), "worth": lambda c: num(c["ess"]),
+        "guardrail": lambda c: c["guardrail"]["verdict"].replace("_", " ") if c["guardrail"] else "–"})
+    assert_shows(page, "values", scores, {
+        "challenger": lambda c: c["name"], "its value": lambda c: num(c["snips"]["estimate"]), "interval": ends("snips"), "in force": lambda c: num(c["in_force"]["estimate"]),
+        "interval ": ends("in_force"), "decisions": lambda c: count(c["decisions"]), "behind by": lambda c: count(c["lag"]), "open": lambda c: count(c["open"]),
+        "no reward": lambda c: count(c["unrewarded"]), "learned": lambda c: count(c["learned"]), "memory": lambda c: size(c["bytes"]),
+        "guarded difference": lambda c: num((c["guardrail"] or {"difference": {"estimate": None}})["difference"]["estimate"]),
         "holds always": lambda c: span(c["guardrail"]["difference"]["lower"], c["guardrail"]["difference"]["upper"]) if c["guardrail"] else "–"})
     version = client.call("GET", "/tenants/race").json["version"]
     page.run("document.querySelector('#race button').click()")
@@ -622,7 +509,7 @@ def test_challengers_are_promoted_and_rolled_back_by_the_tenants_name(server, pa
     assert client.call("GET", "/tenants/race").json["configuration"]["promotion"]["reason"] == "rollback"
     # Changes have drawn the region anew twice: one of them asks, every three seconds, and those before have ended.
     page.run("""(() => { const own = window.fetch; window.asked = 0;
-        window.fetch = (path, options) => { if (String(path).endsWith('/race/challengers')) window.asked++; return own(path, options); }; })()""")
+        window.fetch = (path, options) => { if (String(path).includes('/race/challengers')) window.asked++; return own(path, options); }; })()""")
     page.run("new Promise((done) => setTimeout(done, 7000))")
     assert 1 <= page.run("window.asked") <= 3
 
@@ -707,20 +594,6 @@ def test_an_evaluation_is_cancelled_and_a_bad_time_is_told(seeded, page):
 
 
 # --- keys, restarts, strangers -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def locked(boot, tmp_path):
-    (tmp_path / "keys").write_text(KEY + "\n")
-    server = boot("--admin-key-file", str(tmp_path / "keys"))
-    seed_town(Client(server, KEY), "town", rounds=40)
-    return server
-
-
-def enter(page, key):
-    page.wait("document.activeElement?.name === 'key'")
-    page.type(key)
-    page.press("Enter")
 
 
 @needs_chromium
@@ -957,32 +830,43 @@ def test_an_empty_server_greets_and_plays_a_town(boot, page):
 
 # --- for screen readers ----------------------------------------------------------------------------------------------------------
 
-AXE = ROOT / "build/axe"
 
-
-@pytest.fixture(scope="module")
-def axe():
-    """The script of axe-core, from npm as the lock has it, with its hash; taken once."""
-    script, source = AXE / "node_modules/axe-core/axe.min.js", ROOT / "tests/http/axe"
-    AXE.mkdir(parents=True, exist_ok=True)
-    lock = (source / "package-lock.json").read_text()
-    if not script.exists() or (AXE / "package-lock.json").read_text() != lock:
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(source / name, AXE)
-        if shutil.which("npm") is None:
-            pytest.skip("npm is not installed: axe-core does not judge the labels")
-        done = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=AXE, capture_output=True, timeout=120)
-        if done.returncode != 0:
-            pytest.skip("npm's registry is out of reach: axe-core does not judge the labels")
-    return script.read_text()
+def assert_sound(page, axe, name):
+    page.run(axe + "; 0")
+    found = page.run("axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }).then(r => r.violations.map(v => [v.impact, v.id, v.nodes.slice(0, 3).map(n => n.html)]))")
+    assert [v for v in found if v[0] in ("serious", "critical")] == [], name
 
 
 @needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(seeded, page, axe, scheme):
     page.media(prefers_color_scheme=scheme)
-    for name, parts in SCREENS.items():
+    made = seeded.call("POST", "/tenants/page/evaluations", {"policies": ["logged", "uniform"]}, expect=202).json["id"]
+    for name, parts in {**SCREENS, "a decision of the log": ("t", "town", "decision", "id", "town-5"), "evaluated": ("t", "page", "evaluation", made), "by metric": ("t", "page", "traffic", "3", "metric")}.items():
         show(page, seeded.server, *parts)
-        page.run(axe + "; 0")
-        found = page.run("axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }).then(r => r.violations.map(v => [v.impact, v.id, v.nodes.slice(0, 3).map(n => n.html)]))")
-        assert [v for v in found if v[0] in ("serious", "critical")] == [], name
+        if name == "evaluated":
+            page.wait("document.getElementById('job')?.dataset.state === 'done'", 60)
+        assert_sound(page, axe, name)
+    seeded.call("DELETE", f"/tenants/page/evaluations/{made}", expect=204)
+    show(page, seeded.server, "t", "page", "challengers")
+    page.run("document.querySelector('#race button').click()")
+    page.wait("document.querySelector('dialog[open]')")
+    assert_sound(page, axe, "dialog")
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_where_it_begins(boot, tmp_path, page, axe, scheme):
+    """An empty server's welcome, and the form that asks for a key."""
+    page.media(prefers_color_scheme=scheme)
+    show(page, boot())
+    page.wait("document.querySelectorAll('.welcome pre').length === 3")
+    assert_sound(page, axe, "welcome")
+    page.picture(PICTURES / f"welcome-{scheme}.png")
+    (tmp_path / "keys").write_text(KEY + "\n")
+    locked = boot("--admin-key-file", str(tmp_path / "keys"), "--data", str(tmp_path / "other"))
+    page.goto(f"{locked.url}/console/")
+    enter(page, "a-key-that-is-none-0123456789")
+    page.wait("document.querySelector('#key-form .problem')")
+    assert_sound(page, axe, "key form")
+    page.picture(PICTURES / f"key-{scheme}.png")

@@ -59,14 +59,17 @@ static bool is_missed(const struct kb_pair *p, double reach, double effect, doub
     return is_refuted(p, reach, effect, true, level) || is_refuted(p, reach, effect, false, level);
 }
 
-/* M(m) is at most exp(n KL), the likelihood's ratio at its maximum. */
-static bool is_shown_missed(const struct kb_shown *s, double rate, double alpha)
+/* M(m) is at most exp(n KL), the likelihood's ratio at its maximum; and KL is at most chi squared, which needs no
+ * logarithms. */
+static bool is_shown_missed(const struct kb_shown *s, double rate, double alpha, double level)
 {
-    const double n = (double)s->n, mean = s->reward / n;
+    const double n = (double)s->n, mean = s->reward / n, gap = mean - rate;
+    if (n * gap * gap < level * rate * (1 - rate))
+        return false;
     const double kl =
         (mean > 0 ? mean * log(mean / rate) : 0) + (mean < 1 ? (1 - mean) * log((1 - mean) / (1 - rate)) : 0);
     double low, high;
-    if (n * kl < log(1 / alpha))
+    if (n * kl < level)
         return false;
     kb_shown_interval(s, alpha, &low, &high);
     return rate < low || rate > high;
@@ -102,7 +105,7 @@ struct run {
     const struct kbt_peek_cell *cell;
     uint64_t key;
     size_t n, made, folded;
-    double reach, epsilon;
+    double reach, epsilon, level, shown_level;
     struct kb_shown known[KBT_PEEK_MOST_ARMS];
     struct kb_pair pair[KBT_PEEK_MOST_ARMS]; /* [1 ..] against arm 0 */
     struct kb_pair provisional;
@@ -305,7 +308,7 @@ static void fold(struct run *r, const struct decision *d)
 static void look(struct run *r, size_t a)
 {
     const struct kbt_peek_cell *cell = r->cell;
-    const double level = level_of(cell), effect = cell->effect;
+    const double level = r->level, effect = cell->effect;
     bool *fault = r->fault;
     for (size_t b = 1; b < cell->n_arms && !fault[KBT_PEEK_PAIR]; b++)
         fault[KBT_PEEK_PAIR] = (a == 0 || a == b) && is_missed(&r->pair[b], r->reach, effect, level);
@@ -314,8 +317,8 @@ static void look(struct run *r, size_t a)
     if (a <= 1 && !fault[KBT_PEEK_NORMAL])
         fault[KBT_PEEK_NORMAL] = is_normal_missed(&r->sums[0], &r->sums[1], effect);
     if (!fault[KBT_PEEK_SHOWN] && kbt_peek_has(cell, KBT_PEEK_SHOWN))
-        fault[KBT_PEEK_SHOWN] =
-            is_shown_missed(&r->shown[a], cell->rate + (a > 0 ? effect : 0), KBT_PEEK_ALPHA / (double)cell->n_arms);
+        fault[KBT_PEEK_SHOWN] = is_shown_missed(&r->shown[a], cell->rate + (a > 0 ? effect : 0),
+                                                KBT_PEEK_ALPHA / (double)cell->n_arms, r->shown_level);
 }
 
 static void fold_known(struct run *r)
@@ -326,7 +329,7 @@ static void fold_known(struct run *r)
         look(r, d->arm);
     }
     if (r->cell->is_late && !r->fault[KBT_PEEK_PROVISIONAL])
-        r->fault[KBT_PEEK_PROVISIONAL] = is_missed(&r->provisional, r->reach, r->cell->effect, level_of(r->cell));
+        r->fault[KBT_PEEK_PROVISIONAL] = is_missed(&r->provisional, r->reach, r->cell->effect, r->level);
 }
 
 static void run_start(struct run *r, const struct kbt_peek_cell *cell, uint64_t key, size_t n)
@@ -339,6 +342,8 @@ static void run_start(struct run *r, const struct kbt_peek_cell *cell, uint64_t 
     r->n = n;
     r->reach = reach_of(cell);
     r->epsilon = epsilon_of(cell->policy);
+    r->level = level_of(cell);
+    r->shown_level = log((double)cell->n_arms / KBT_PEEK_ALPHA);
     for (size_t i = 0; i < RING; i++)
         r->due[i] = SIZE_MAX;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/text.h"
 
 struct ld_shared_turn {
     struct kbt_shared_log *log;
@@ -58,7 +59,12 @@ static enum ld_shared_rc miss(const struct kbt_shared_log *l, uint64_t id, const
 
 static struct ld_shared_place tip_of(const struct kbt_shared_tenant *t)
 {
-    return t->n > 0 ? t->batch[t->n - 1].at : (struct ld_shared_place){.seq = 0};
+    struct ld_shared_place tip = {.seq = 0};
+
+    if (t->n > 0)
+        tip = t->batch[t->n - 1].at;
+    tip.generation = t->generation;
+    return tip;
 }
 
 static bool is_same(const struct ld_shared_place *a, const struct ld_shared_place *b)
@@ -97,6 +103,15 @@ static void decide(struct kbt_shared_tenant *t)
     if (t->pending.body != NULL)
         push(t, t->pending);
     t->pending.body = NULL;
+    if (t->coming == NULL)
+        return;
+    for (size_t i = 0; i < t->n; i++)
+        free(t->batch[i].body);
+    free(t->batch);
+    t->batch = t->coming;
+    t->n = t->cap = t->n_coming;
+    t->generation = t->coming_generation;
+    t->coming = NULL;
 }
 
 /* fn for every batch behind `after`. */
@@ -105,6 +120,10 @@ static enum ld_shared_rc tell(const struct kbt_shared_tenant *t, const struct ld
 {
     size_t i = 0, n = 0;
 
+    if (t->generation > after->generation)
+        return say(LD_SHARED_REWRITTEN, why, "lines were rewritten");
+    if (t->generation < after->generation && after->generation != LD_ANY_GENERATION)
+        return say(LD_SHARED_FORKED, why, "a rewriting is gone");
     if (after->seq > 0) {
         while (i < t->n && !is_same(&t->batch[i].at, after))
             i++;
@@ -113,13 +132,14 @@ static enum ld_shared_rc tell(const struct kbt_shared_tenant *t, const struct ld
     }
     for (; i < t->n && n <= most; i++) {
         const struct kbt_shared_batch *b = &t->batch[i];
-        const struct ld_shared_batch told = {.at = b->at,
-                                             .n = b->n,
-                                             .at_ms = b->at_ms,
-                                             .node = b->node,
-                                             .nonce = b->nonce,
-                                             .body = b->body,
-                                             .n_body = b->n_body};
+        struct ld_shared_batch told = {.at = b->at,
+                                       .n = b->n,
+                                       .at_ms = b->at_ms,
+                                       .node = b->node,
+                                       .nonce = b->nonce,
+                                       .body = b->body,
+                                       .n_body = b->n_body};
+        told.at.generation = t->generation;
         const enum ld_shared_rc rc = fn(arg, &told);
 
         if (rc != LD_SHARED_OK)
@@ -244,6 +264,68 @@ static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_sha
     return LD_SHARED_OK;
 }
 
+/* The whole log as it is to be. */
+static void prepare(struct kbt_shared_tenant *t, const struct ld_shared_line *line, size_t n_lines,
+                    struct ld_shared_batch *batch, size_t n_batches)
+{
+    struct kbt_shared_tenant to = {.n = 0};
+    unsigned char hash[LD_CHAIN_BYTES] = {0};
+    size_t at = 0;
+
+    for (size_t i = 0; i < t->n + n_batches; i++) {
+        const struct kbt_shared_batch *b = &t->batch[i];
+        struct ld_shared_batch is = {.node = ""};
+        struct ld_text text;
+
+        ld_text_init(&text);
+        if (i < t->n)
+            is = (struct ld_shared_batch){b->at, b->n, b->at_ms, b->node, b->nonce, b->body, b->n_body};
+        else
+            is = batch[i - t->n];
+        if (!ld_shared_replace(&text, &is, line, n_lines, &at))
+            abort();
+        is.body = text.data;
+        is.n_body = text.n;
+        ld_chain(is.at.hash, hash, is.body, is.n_body);
+        memcpy(hash, is.at.hash, sizeof hash);
+        if (i >= t->n) {
+            batch[i - t->n].at = is.at;
+            batch[i - t->n].at.generation = t->coming_generation;
+        }
+        push(&to, copy_of(&is));
+        ld_text_close(&text);
+    }
+    if (at != n_lines)
+        abort();
+    t->coming = to.batch;
+    t->n_coming = to.n;
+}
+
+static enum ld_shared_rc rewrite(struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
+                                 struct ld_shared_batch *batch, size_t n_batches, struct ld_message *why)
+{
+    struct kbt_shared_log *l = turn->log;
+    struct kbt_shared_tenant *t = turn->tenant;
+    const struct kbt_shared_odds *o = &l->odds;
+
+    if (!t->is_taken || batch[0].at.seq != tip_of(t).seq + batch[0].n)
+        abort();
+    release(turn);
+    if (happens(l, o->behind, &l->n_behind))
+        return say(LD_SHARED_BEHIND, why, "drawn to be behind");
+    if (happens(l, o->down, &l->n_down))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    if (happens(l, o->unknown_out, &l->n_unknown_out))
+        return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+    t->coming_generation = ++l->generation;
+    prepare(t, line, n_lines, batch, n_batches);
+    l->n_rewrites++;
+    if (happens(l, o->unknown_in, &l->n_unknown_in))
+        return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+    decide(t);
+    return LD_SHARED_OK;
+}
+
 static enum ld_shared_rc settle(struct ld_shared_log *log, uint64_t id, const struct ld_shared_batch *batch,
                                 struct ld_message *why)
 {
@@ -272,10 +354,11 @@ static enum ld_shared_rc read_on(struct ld_shared_log *log, uint64_t id, const s
 
 static enum ld_shared_rc tips(struct ld_shared_log *log,
                               void (*fn)(void *arg, const char *name, const struct ld_shared_tenant *t), void *arg,
-                              struct ld_message *why)
+                              uint64_t *generation, struct ld_message *why)
 {
     struct kbt_shared_log *l = log_of(log);
 
+    *generation = l->generation;
     if (happens(l, l->odds.untaken, &l->n_untaken))
         return say(LD_SHARED_DOWN, why, "drawn to be down");
     for (size_t i = 0; i < l->n_tenants; i++) {
@@ -285,6 +368,25 @@ static enum ld_shared_rc tips(struct ld_shared_log *log,
         if (!t->is_dropped)
             fn(arg, t->name, &told);
     }
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc report(struct ld_shared_log *log, uint64_t generation, struct ld_message *why)
+{
+    (void)why;
+    log_of(log)->reported = generation;
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc laggards(struct ld_shared_log *log, uint64_t generation,
+                                  void (*fn)(void *arg, const char *node), void *arg, struct ld_message *why)
+{
+    const struct kbt_shared_log *l = log_of(log);
+
+    (void)generation;
+    (void)why;
+    if (l->laggard != NULL)
+        fn(arg, l->laggard);
     return LD_SHARED_OK;
 }
 
@@ -433,10 +535,13 @@ static const struct ld_shared_ops operations = {.find = find,
                                                 .drop = drop,
                                                 .take = take,
                                                 .append = append,
+                                                .rewrite = rewrite,
                                                 .release = release,
                                                 .settle = settle,
                                                 .read = read_on,
                                                 .tips = tips,
+                                                .report = report,
+                                                .laggards = laggards,
                                                 .common = common,
                                                 .keys = keys,
                                                 .change_key = change_key,
@@ -462,7 +567,7 @@ void kbt_shared_log_close(struct kbt_shared_log *l)
     for (size_t i = 0; i < l->n_tenants; i++) {
         struct kbt_shared_tenant *t = &l->tenant[i];
 
-        free(t->pending.body);
+        decide(t);
         for (size_t k = 0; k < t->n; k++)
             free(t->batch[k].body);
         free(t->batch);

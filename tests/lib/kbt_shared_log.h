@@ -31,6 +31,9 @@ struct kbt_shared_tenant {
     struct kbt_shared_batch *batch;
     size_t n, cap;
     struct kbt_shared_batch pending; /* its outcome is unknown; body NULL: there is none */
+    struct kbt_shared_batch *coming; /* [n_coming] all of the log, rewritten, whose outcome is unknown; NULL: none */
+    size_t n_coming;
+    uint64_t generation, coming_generation;
     bool has_rate;
     struct ld_rate rate;
     bool is_held; /* by another server */
@@ -44,6 +47,9 @@ struct kbt_shared_log {
     struct kbt_shared_odds odds;
     uint64_t key, n_draws;
     struct kbt_shared_tenant tenant[KBT_SHARED_TENANTS];
+    uint64_t generation; /* of the last rewriting */
+    uint64_t reported;   /* what a server said last */
+    const char *laggard; /* a server that never reports one; NULL: there is none */
     size_t n_tenants;
     struct ld_key keys[KBT_SHARED_KEYS];
     size_t n_keys;
@@ -54,7 +60,7 @@ struct kbt_shared_log {
     size_t n_takes, meddle_at; /* not before so many takes */
     size_t most_held;          /* lines that were told in one take, at most */
     /* How often: */
-    size_t n_ok, n_behind, n_down, n_unknown_in, n_unknown_out, n_unsettled, n_untaken;
+    size_t n_ok, n_behind, n_down, n_unknown_in, n_unknown_out, n_unsettled, n_untaken, n_rewrites;
 };
 
 void kbt_shared_log_init(struct kbt_shared_log *l, uint64_t key);

@@ -34,7 +34,7 @@ def test_the_configuration_is_the_administrators(tree):
 
 def test_programs_unit_manual_completion_and_user_are_in_it(tree):
     files = {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file()}
-    wanted = {"usr/bin/laplaced", "usr/bin/laplacectl", "lib/systemd/system/laplaced.service", "usr/lib/sysusers.d/laplaced.conf", "usr/share/man/man8/laplaced.8.gz",
+    wanted = {"usr/bin/laplaced", "usr/bin/laplacectl", "lib/systemd/system/laplaced.service", "lib/systemd/system/laplaced.socket", "usr/lib/sysusers.d/laplaced.conf", "usr/share/man/man8/laplaced.8.gz",
               "usr/share/man/man5/laplaced.conf.5.gz", "usr/share/man/man1/laplacectl.1.gz", "usr/share/bash-completion/completions/laplaced",
               "usr/share/bash-completion/completions/laplacectl", "usr/share/zsh/vendor-completions/_laplaced", "usr/share/zsh/vendor-completions/_laplacectl",
               "usr/share/doc/laplaced/copyright", "usr/share/doc/laplaced/changelog.gz", "usr/share/doc/laplaced/examples/laplaced.conf"}

@@ -101,7 +101,7 @@ def test_it_is_small_and_lists_its_packages(podman):
     size = (FOLDER / "laplaced.tar.gz").stat().st_size
     rows = dict(line.split(" ") for line in (FOLDER / "laplaced.packages").read_text().splitlines())
     print(f"\n{size / MB:.1f} MB compressed, {len(rows)} packages")
-    assert size < 75 * MB
+    assert size < 60 * MB
     installed = re.search(r"no-install-recommends (libmicrohttpd12.*?)\n &&", DOCKERFILE, re.S)[1].replace("\\", "").split()
     assert set(installed) <= set(rows) and len(installed) > 10
     assert not {"gcc", "g++", "make", "python3", "curl", "wget"} & set(rows) and not [name for name in rows if name.endswith("-dev")]

@@ -46,12 +46,12 @@ class Chroot:
 
 
 class Manager:
-    """Does what systemctl asks for one unit, as its file says."""
+    """Does what systemctl asks for a service and the socket of its name, as their files say."""
     SOCKET = "\0laplaced-package-{}"
 
     def __init__(self, chroot, unit):
         self.chroot, self.unit = chroot, unit
-        self.asked, self.told, self.ends, self.faults, self.process = [], [], [], [], None
+        self.asked, self.told, self.ends, self.faults, self.process, self.listener = [], [], [], [], None, None
         folder = chroot.root / "run/manager"
         folder.mkdir()
         for name in ("ask", "answer"):
@@ -93,6 +93,8 @@ class Manager:
 
     def answer(self, words):
         verb = words[0] if words else ""
+        if words[1:] and all(w.endswith(".socket") for w in words[1:]):
+            return self.answer_for_socket(verb)
         if verb == "is-active":
             return 0 if self.process is not None else 3
         if verb in ("stop", "restart"):
@@ -104,15 +106,30 @@ class Manager:
             return subprocess.run(self.as_user(*words), stdin=subprocess.DEVNULL, check=False).returncode
         return 0
 
-    # --- the unit ---
+    def answer_for_socket(self, verb):
+        """Kept by us, whatever becomes of the service."""
+        if verb == "is-active":
+            return 0 if self.listener is not None else 3
+        if verb == "start" and self.listener is None:
+            host, port = self.one("ListenStream", self.unit.replace(".service", ".socket")).rsplit(":", 1)
+            self.listener = socket.create_server((host, int(port)), backlog=4096)
+        if verb in ("stop", "restart") and self.listener is not None:
+            self.listener.close()
+            self.listener = None
+        return 0
 
-    def settings(self):
-        lines = (self.chroot.root / "lib/systemd/system" / self.unit).read_text().splitlines()
-        return [tuple(line.split("=", 1)) for line in lines if re.match("[A-Z][A-Za-z]*=", line)]
+    # --- the units ---
 
-    def one(self, name):
-        value, = [v for n, v in self.settings() if n == name]
-        return value
+    def settings(self, unit=None):
+        """What the administrator has beside the unit counts behind it."""
+        files = [self.chroot.root / "lib/systemd/system" / (unit or self.unit), *(self.chroot.root / f"etc/systemd/system/{unit or self.unit}.d").glob("*.conf")]
+        return [tuple(line.split("=", 1)) for path in files for line in path.read_text().splitlines() if re.match("[A-Z][A-Za-z]*=", line)]
+
+    def one(self, name, unit=None):
+        """The value, of a list the last; an empty one has begun the list anew."""
+        values = [v for n, v in self.settings(unit) if n == name]
+        assert len(values) == 1 or values[-2] == "", (name, values)
+        return values[-1]
 
     def environment(self):
         env = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "NOTIFY_SOCKET": "@" + self.SOCKET.format(os.getpid())[1:],
@@ -136,10 +153,14 @@ class Manager:
         data.chmod(int(self.one("StateDirectoryMode"), 8))
         os.chown(data, *user)
         self.is_ready.clear()
+        env, takes, fds = self.environment(), "", ()
+        if self.listener is not None:  # descriptor 3, and nothing else open
+            fds, env["LISTEN_FDS"] = (self.listener.fileno(),), "1"
+            takes = f"exec 3<&{fds[0]}; {'' if fds[0] == 3 else f'exec {fds[0]}<&-; '}export LISTEN_PID=$$;"
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(
-                self.as_user("sh", "-c", f'umask {self.one("UMask")}; WATCHDOG_PID=$$ exec "$@"', "sh", *shlex.split(self.one("ExecStart"))),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment())
+                self.as_user("bash", "-c", f'umask {self.one("UMask")}; {takes} WATCHDOG_PID=$$ exec "$@"', "bash", *shlex.split(self.one("ExecStart"))),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, pass_fds=fds)
         assert self.is_ready.wait(float(self.one("TimeoutStartSec"))), self.log()[-2000:]
 
     def stop(self):
@@ -157,3 +178,4 @@ class Manager:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+        self.answer_for_socket("stop")

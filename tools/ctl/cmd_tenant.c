@@ -18,7 +18,7 @@
 /* set: in the order of the command line; a later one wins */
 struct tenant_options {
     struct lc_list set;
-    bool keeps;
+    bool keeps, has_history;
     const char *version;
 };
 
@@ -149,7 +149,8 @@ static const struct verb {
 static int run_verb(const struct lc_session *s, const struct tenant_options *o, const struct verb *verb,
                     const struct lc_words *w)
 {
-    struct lc_text path = lc_tenant_path(w->n > 1 ? w->word[1] : lc_tenant_name(s), verb->rest), body = {0};
+    const char *rest = o->has_history && strcmp(verb->name, "challengers") == 0 ? "/challengers?history=1" : verb->rest;
+    struct lc_text path = lc_tenant_path(w->n > 1 ? w->word[1] : lc_tenant_name(s), rest), body = {0};
     const struct job j = {s, o, path.data, w->n > 2 ? w->word[2] : NULL};
     int status = verb->make != NULL ? verb->make(&j, &body) : 0;
     if (status == 0)
@@ -199,8 +200,9 @@ static int run_tenant(const struct lc_command *self, struct lc_session *s, int a
         {"set", LC_OPT_LIST, &o.set, "PATH=VALUE", "put, patch: set one field (may be repeated)"},
         {"keep", LC_OPT_FLAG, &o.keeps, NULL, "put: start from the configuration in force"},
         {"version", LC_OPT_TEXT, &o.version, "N", "patch, promote, rollback: only while the configuration is this one"},
+        {"history", LC_OPT_FLAG, &o.has_history, NULL, "challengers: how their scores went, too"},
     };
-    int rc = lc_args_parse(self, s, opts, 3, argc, argv, &w, 1, 3);
+    int rc = lc_args_parse(self, s, opts, 4, argc, argv, &w, 1, 3);
     if (rc != LC_GO)
         return rc;
     if (strcmp(w.word[0], "from-vw") == 0 && w.n == 2)
@@ -224,7 +226,7 @@ const struct lc_command lc_cmd_tenant = {
     .synopsis = "tenant list | put NAME [FILE] [--keep] [--set PATH=VALUE]... |"
                 " patch NAME [JSON|FILE] [--set PATH=VALUE]... [--version N] | stop NAME | start NAME |"
                 " get [NAME] | delete NAME |"
-                " compact NAME KEEP | challengers [NAME] | promote NAME CHALLENGER [--version N] |"
+                " compact NAME KEEP | challengers [NAME] [--history] | promote NAME CHALLENGER [--version N] |"
                 " rollback NAME [--version N] | from-vw FLAGS",
     .about =
         "configurations: list, put, patch, get, delete, stop, start; compact; challengers, promote, rollback; from-vw",

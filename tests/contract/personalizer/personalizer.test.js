@@ -161,10 +161,62 @@ test("the service configuration goes there and back", async () => {
     assert.deepEqual(got.body, { ...wanted, rewardWaitTime: "PT5400S", modelExportFrequency: "PT1S", logMirrorEnabled: false, learningMode: "Online", isAutoOptimizationEnabled: false });
     const { configuration } = await call("GET", `/tenants/${tenant}`);
     assert.deepEqual([configuration.reward_window_s, configuration.default_reward, configuration.aggregation, configuration.rule.epsilon, configuration.retention.age_s], [5400, 0.25, "sum", 0.2, 2592000]);
-    for (const [member, value] of [["rewardWaitTime", "1h"], ["rewardWaitTime", "PT1S"], ["rewardWaitTime", "P3D"], ["defaultReward", 2], ["rewardAggregation", "last"], ["explorationPercentage", -0.1], ["logRetentionDays", 0.5], ["learningMode", "Apprentice"], ["logMirrorEnabled", true], ["isAutoOptimizationEnabled", true]]) {
+    for (const [member, value] of [["rewardWaitTime", "1h"], ["rewardWaitTime", "PT1S"], ["rewardWaitTime", "P3D"], ["defaultReward", 2], ["rewardAggregation", "last"], ["explorationPercentage", -0.1], ["logRetentionDays", 0.5], ["learningMode", "Sometimes"], ["isAutoOptimizationEnabled", true]]) {
         const refused = await preview.path("/configurations/service").put({ headers, body: { ...wanted, [member]: value } });
         assert.equal(refused.status, "400");
         assert.deepEqual([refused.body.error.code, refused.body.error.target], ["InvalidServiceConfiguration", `/${member}`]);
     }
     assert.deepEqual((await preview.path("/configurations/service").get({ headers })).body, put.body);
+});
+
+test("the modes of learning: the first action for everybody, and nothing learned", async () => {
+    const headers = inTenant;
+    const put = (body) => preview.path("/configurations/service").put({ headers, body });
+    const refused = await put({ learningMode: "Apprentice", defaultReward: 0.75 });
+    assert.deepEqual([refused.status, refused.body.error.code], ["400", "InvalidLearningModeServiceConfiguration"]);
+    const mirrored = await put({ logMirrorEnabled: true });
+    assert.deepEqual([mirrored.status, mirrored.body.error.code, mirrored.headers["x-ms-error-code"]], ["400", "InvalidSasUri", "InvalidSasUri"]);
+    assert.equal((await put({ learningMode: "Apprentice" })).body.learningMode, "Apprentice");
+    for (const first of [0, 2]) {
+        const turned = [...actions.slice(first), ...actions.slice(0, first)];
+        assert.equal((await client.rank(request({ actions: turned }))).rewardActionId, turned[0].id);
+        assert.equal((await client.rank(request({ actions: turned, excludedActions: [turned[0].id] }))).rewardActionId, turned[1].id);
+    }
+    assert.ok((await call("GET", `/tenants/${tenant}/stats`)).match.decisions >= 4);
+    assert.equal((await put({ learningMode: "LoggingOnly" })).body.learningMode, "LoggingOnly");
+    const before = (await call("GET", `/tenants/${tenant}/model`)).dictionary;
+    await client.rank(request({ eventId: "logged" }));
+    await client.events.reward("logged", { value: 1 });
+    assert.deepEqual(await learned("logged"), [1]);
+    assert.deepEqual((await call("GET", `/tenants/${tenant}/model`)).dictionary, before);
+    assert.equal((await put({ learningMode: "Online" })).body.learningMode, "Online");
+});
+
+test("the model: properties, and learning anew", async () => {
+    const headers = inTenant;
+    const properties = await preview.path("/model/properties").get({ headers });
+    assert.equal(properties.status, "200");
+    const lines = await events();
+    assert.deepEqual(properties.body, { creationTime: lines[0].at, lastModifiedTime: lines.at(-1).at });
+    const reset = await preview.path("/model").delete({ headers });
+    assert.equal(reset.status, "204");
+    assert.equal((await events()).at(-1).type, "forgotten");
+    assert.deepEqual((await call("GET", `/tenants/${tenant}/model`)).dictionary, []);
+});
+
+test("the logs: properties, and deletion", async () => {
+    const headers = inTenant;
+    const properties = await preview.path("/logs/properties").get({ headers });
+    assert.equal(properties.status, "200");
+    assert.ok(properties.body.dateRange.from <= properties.body.dateRange.to);
+    const gone = await preview.path("/logs").delete({ headers });
+    assert.equal(gone.status, "204");
+    const none = await preview.path("/logs/properties").get({ headers });
+    assert.deepEqual([none.status, none.body.error.code], ["404", "LogsPropertiesNotFound"]);
+});
+
+test("what is not offered is told by name", async () => {
+    const headers = inTenant;
+    for (const answer of [await preview.path("/configurations/policy").get({ headers }), await preview.path("/evaluations").get({ headers }), await preview.path("/model").get({ headers })])
+        assert.deepEqual([answer.status, answer.body.error.code], ["501", "NotImplemented"]);
 });

@@ -244,7 +244,8 @@ static enum kb_err fold_small(struct kb_engine *e, const struct small *s, uint64
                                         .is_active = true,
                                         .decided = s->arm_decided,
                                         .rewarded = s->arm_rewarded};
-    const struct kb_ev_open_slot slot = {"a", true, 0.5, s->slot_halvings, s->x};
+    const struct kb_ev_open_slot slot = {
+        .arm = "a", .has_reward = true, .reward = 0.5, .halvings = s->slot_halvings, .x = s->x};
     const struct kb_ev_summary parts[] = {
         {.part = KB_PART_BEGIN,
          .spec = &s->spec,

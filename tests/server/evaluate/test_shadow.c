@@ -164,6 +164,54 @@ START_TEST(a_shadow_of_the_same_configuration_is_the_tenant)
 }
 END_TEST
 
+/* All its values but the number of the event, by which both logs count on their own. */
+static uint64_t values_of(const struct kb_tuning *t)
+{
+    struct kb_tuning copy = *t;
+
+    copy.event = 0;
+    return kb_tuning_digest(&copy, 0);
+}
+
+/* The tenant draws nearly all arms alike, and the challenger, of the same model, hardly ever: what they learn of is one
+ * log, so they find the same scales at the same rewards. */
+START_TEST(a_challenger_that_tunes_finds_what_a_tenant_finds)
+{
+    static const struct {
+        const char *model, *arms, *context;
+    } cases[] = {
+        {"\"algorithm\":\"laplaced\"", "[\"a\",\"b\",\"c\"]", ""},
+        {"\"algorithm\":\"laplaced\",\"context_dim\":1", "[\"a\",\"b\",\"c\"]", ",\"context\":[0.25]"},
+        {"\"algorithm\":\"laplaced\",\"arm_dim\":1",
+         "[{\"id\":\"a\",\"features\":[0.1]},{\"id\":\"b\",\"features\":[0.5]},{\"id\":\"c\",\"features\":[-1]}]", ""},
+        {"\"algorithm\":\"ts\"", "[\"a\",\"b\",\"c\"]", ""}};
+    char live[192], challenger[192];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n_live = 0, n_own = 0;
+        snprintf(live, sizeof live, "{%s,\"rule\":{\"epsilon\":0.9},\"reward_window_s\":1}", cases[i].model);
+        snprintf(challenger, sizeof challenger, "{%s,\"rule\":{\"type\":\"igw\"},\"confidence\":{\"beta\":0.3}}",
+                 cases[i].model);
+        open_tenant(live, cases[i].arms);
+        traffic(0, 90, cases[i].context);
+        advance(&f, 2000);
+        struct ld_shadow *s = shadow_of_all(challenger);
+        const struct kb_engine *served = ld_tenant_read_lock(f.t, NULL);
+        const struct kb_tuning *want = kb_engine_tunings(served, &n_live),
+                               *got = kb_engine_tunings(ld_shadow_engine(s), &n_own);
+        ck_assert_uint_eq(n_live, 7); /* 8 12 18 27 41 62 93 */
+        ck_assert_uint_eq(n_own, n_live);
+        for (size_t k = 0; k < n_live; k++)
+            ck_assert_msg(values_of(&got[k]) == values_of(&want[k]), "case %zu, refit %zu: noise %g for %g", i, k,
+                          got[k].noise, want[k].noise);
+        ck_assert(want[6].noise != want[5].noise);
+        ld_tenant_read_unlock(f.t);
+        ld_shadow_free(s);
+        fixture_close(&f);
+    }
+}
+END_TEST
+
 /* Batches of the tenant's and a rebuild move the numbers of events, but not what an exact model holds. */
 START_TEST(an_exact_model_holds_the_same_however_it_was_written)
 {
@@ -471,11 +519,11 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("shadow", a_shadow_of_the_same_configuration_is_the_tenant,
-                   an_exact_model_holds_the_same_however_it_was_written,
-                   a_shadow_is_a_function_of_log_and_configuration, its_own_log_folds_to_it,
-                   an_event_that_is_not_kept_does_not_count, sums_and_corrections_mean_what_they_meant,
-                   a_change_of_the_books_counts_from_where_it_stands, a_summary_leaves_the_model_that_its_events_leave,
-                   a_slice_passes_over_what_is_said_of_decisions_before_it, vectors_are_left_out_or_refused,
-                   levels_are_refused, it_ends_when_it_is_told_to);
+    return KBT_RUN(
+        "shadow", a_shadow_of_the_same_configuration_is_the_tenant, a_challenger_that_tunes_finds_what_a_tenant_finds,
+        an_exact_model_holds_the_same_however_it_was_written, a_shadow_is_a_function_of_log_and_configuration,
+        its_own_log_folds_to_it, an_event_that_is_not_kept_does_not_count, sums_and_corrections_mean_what_they_meant,
+        a_change_of_the_books_counts_from_where_it_stands, a_summary_leaves_the_model_that_its_events_leave,
+        a_slice_passes_over_what_is_said_of_decisions_before_it, vectors_are_left_out_or_refused, levels_are_refused,
+        it_ends_when_it_is_told_to);
 }

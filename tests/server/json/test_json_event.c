@@ -270,6 +270,7 @@ static void make_event(enum kb_event_type type, struct dice *d, struct room *r, 
         ev->as.measured.is_late = roll(d) % 2;
         break;
     case KB_EV_REDACTED:
+    case KB_EV_FORGOTTEN:
         break;
     case KB_EV_TUNED:
         make_tuned(d, r, ev);
@@ -478,6 +479,7 @@ static bool same_event(const struct kb_event *a, const struct kb_event *b)
                same_metric(&a->as.measured.metric, &b->as.measured.metric) &&
                a->as.measured.is_late == b->as.measured.is_late;
     case KB_EV_REDACTED:
+    case KB_EV_FORGOTTEN:
         return true;
     case KB_EV_TUNED:
         return same_dictionary(a, b) && a->as.dictionary.n_scale == b->as.dictionary.n_scale &&

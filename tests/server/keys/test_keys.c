@@ -386,6 +386,42 @@ START_TEST(a_registry_without_keys_gets_their_table)
 }
 END_TEST
 
+/* A file of version 3 with a key, whose column of patterns is new; then one that has them. */
+START_TEST(keys_of_before_span_nothing_and_those_that_do_survive_a_restart)
+{
+    char old[LD_KEY_TEXT_BYTES], several[LD_KEY_TEXT_BYTES];
+    struct ld_key spanning = {.roles = LD_ROLE_DECIDE, .patterns = "home-*,shop"};
+    struct ld_problem p;
+    sqlite3 *db;
+    start();
+    ck_assert_int_eq(create("", LD_ROLE_ADMIN), 201);
+    strcpy(old, text);
+    close_all();
+    ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+    ck_assert_int_eq(
+        sqlite3_exec(db, "ALTER TABLE keys DROP COLUMN tenants; PRAGMA user_version = 3", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    open_all();
+    ld_problem_init(&p);
+    ck_assert_int_eq(ld_keys_create(keys, &spanning, true, T0, &made, several, &p), 0);
+    for (int round = 0; round < 2; round++) {
+        ck_assert(allows(old));
+        ck_assert(ld_caller_spans(&caller, "other") && caller.roles == LD_ALL_ROLES);
+        ck_assert(allows(several));
+        ck_assert_uint_eq(caller.roles, LD_ROLE_DECIDE);
+        ck_assert(ld_caller_spans(&caller, "home-") && ld_caller_spans(&caller, "home-a") &&
+                  ld_caller_spans(&caller, "shop"));
+        ck_assert(!ld_caller_spans(&caller, "home") && !ld_caller_spans(&caller, "shops") &&
+                  !ld_caller_spans(&caller, "sho") && !ld_caller_spans(&caller, "other"));
+        restart();
+    }
+    spanning.roles |= LD_ROLE_READ; /* which the table refuses, whoever would ask */
+    ld_problem_init(&p);
+    ck_assert_int_eq(ld_keys_create(keys, &spanning, true, T0, &made, several, &p), -1);
+    finish();
+}
+END_TEST
+
 /* Readers while keys come and go: a key that stays opens always, one that is gone never. For ThreadSanitizer as well.
  */
 static char steady[LD_KEY_TEXT_BYTES];
@@ -537,6 +573,7 @@ int main(void)
         a_revoked_key_opens_nothing_at_once_and_after_a_restart, an_expired_key_opens_nothing,
         an_admin_can_always_get_in, a_tenant_takes_its_keys_along,
         keys_are_found_among_many_and_their_number_is_bounded, the_last_use_is_kept_and_written_down_now_and_then,
-        a_full_disk_changes_nothing, a_registry_without_keys_gets_their_table, requests_go_on_while_keys_change,
+        a_full_disk_changes_nothing, a_registry_without_keys_gets_their_table,
+        keys_of_before_span_nothing_and_those_that_do_survive_a_restart, requests_go_on_while_keys_change,
         a_name_that_is_used_again_has_no_key_of_before, bodies_say_roles_label_and_expiry, faults_of_a_body_are_named);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/embed.h"
+#include "store/migrate.h"
 #include "kbt.h"
 #include "kbt_files.h"
 #include "store/snapshot.h"
@@ -157,17 +158,20 @@ END_TEST
 
 START_TEST(a_schema_is_held_to_that_of_its_version)
 {
-    static const char *const versions[] = {
-        ld_embed_0001_tenant_sql,  ld_embed_0002_summary_sql,     ld_embed_0003_pieces_sql,
-        ld_embed_0004_books_sql,   ld_embed_0005_reward_ids_sql,  ld_embed_0006_types_sql,
-        ld_embed_0007_metrics_sql, ld_embed_0008_evaluations_sql, ld_embed_0009_copies_sql};
-    for (int last = 1; last <= 9; last++)
+    static const struct ld_migration versions[] = {
+        {1, ld_embed_0001_tenant_sql},       {2, ld_embed_0002_summary_sql},     {3, ld_embed_0003_pieces_sql},
+        {4, ld_embed_0004_books_sql},        {5, ld_embed_0005_reward_ids_sql},  {6, ld_embed_0006_types_sql},
+        {7, ld_embed_0007_metrics_sql},      {8, ld_embed_0008_evaluations_sql}, {9, ld_embed_0009_copies_sql},
+        {11, ld_embed_0011_generations_sql},
+    };
+    for (size_t n = 1; n <= sizeof versions / sizeof *versions; n++)
         for (int is_spoiled = 0; is_spoiled <= 1; is_spoiled++) {
             struct ld_store *s = NULL;
             char text[128];
             begin();
-            for (int i = 0; i < last; i++)
-                sql(versions[i]);
+            const int last = versions[n - 1].version;
+            for (size_t i = 0; i < n; i++)
+                sql(versions[i].sql);
             (void)snprintf(text, sizeof text, "PRAGMA application_id = 0x6c706c64; PRAGMA user_version = %d", last);
             sql(text);
             if (is_spoiled)

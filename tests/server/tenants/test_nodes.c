@@ -263,7 +263,7 @@ END_TEST
 /* The log answers, and while its answer is on the way a tenant is made here. */
 static enum ld_shared_rc answer_late(struct ld_shared_log *log,
                                      void (*fn)(void *arg, const char *name, const struct ld_shared_tenant *t),
-                                     void *arg, struct ld_message *why)
+                                     void *arg, uint64_t *generation, struct ld_message *why)
 {
     static const struct ld_shared_ops *own;
 
@@ -273,7 +273,7 @@ static enum ld_shared_rc answer_late(struct ld_shared_log *log,
         own = fresh.base.ops;
         kbt_shared_log_close(&fresh);
     }
-    const enum ld_shared_rc rc = own->tips(log, fn, arg, why);
+    const enum ld_shared_rc rc = own->tips(log, fn, arg, generation, why);
     if (!ld_tenants_has(a.tenants, "new"))
         ck_assert_int_eq(create(&a, "new", "{\"algorithm\":\"ucb\"}"), 201);
     return rc;
@@ -344,6 +344,62 @@ START_TEST(the_first_tenant_is_made_once_by_whichever_server_asks_first)
 }
 END_TEST
 
+static void erase(struct server *s, const char *name)
+{
+    struct ld_tenant *t = tenant(s, name);
+    struct ld_op *op = op_task(&ld_erasure);
+
+    strcpy(op->user, "u");
+    expect_status(t, op, 200);
+    ld_tenant_tick(t, clock_ms);
+    run_all(t);
+    ld_tenant_release(t);
+}
+
+/* What a question finds to be renewed, and what the log is told of it. */
+static void expect_renewed(struct server *s, uint64_t n_old, uint64_t reported)
+{
+    shared.reported = 0;
+    ck_assert(ld_tenants_poll(s->tenants));
+    ck_assert_uint_eq(s->f.metrics.shared.generation_lag, n_old);
+    ck_assert_uint_eq(shared.reported, reported);
+}
+
+START_TEST(copies_from_before_an_erasure_are_renewed_or_removed_and_the_log_is_told)
+{
+    begin();
+    ck_assert_int_eq(create(&a, "shop", "{\"algorithm\":\"ucb\"}"), 201);
+    decide(&a, "shop", "d1");
+    ck_assert(ld_tenants_poll(b.tenants));
+    ck_assert_uint_eq(n_decided(&b, "shop"), 1);
+    erase(&a, "shop");
+    expect_renewed(&a, 0, 1);
+    expect_renewed(&b, 1, 0); /* its writer is asked to */
+    struct ld_tenant *t = tenant(&b, "shop");
+    run_all(t);
+    ck_assert_uint_eq(counts_of(t).decided, 0);
+    ld_tenant_release(t);
+    expect_renewed(&b, 0, 1);
+    expect_renewed(&b, 0, 0); /* once is enough */
+    decide(&a, "shop", "d2");
+    ck_assert_uint_eq(n_decided(&b, "shop"), 0);
+    ld_tenants_close(b.tenants);
+    start(&b); /* and has it closed */
+    erase(&a, "shop");
+    ck_assert(fixture_has_file(&b.f, "tenants/shop.db"));
+    expect_renewed(&b, 0, 2);
+    ck_assert(!fixture_has_file(&b.f, "tenants/shop.db"));
+    ck_assert(ld_tenants_has(b.tenants, "shop"));
+    t = tenant(&b, "shop");
+    ck_assert_uint_eq(counts_of(t).decided, 0);
+    ld_tenant_tick(t, clock_ms); /* what SQLite wrote goes into the file */
+    run_all(t);
+    ld_tenant_release(t);
+    expect_renewed(&b, 0, 0);
+    end();
+}
+END_TEST
+
 START_TEST(who_has_not_read_what_is_there_lags)
 {
     struct ld_nodes_view view;
@@ -383,5 +439,6 @@ int main(void)
                    a_tenant_that_is_made_while_the_log_is_asked_is_not_missed_in_its_answer,
                    a_log_that_was_set_back_removes_nothing,
                    a_tenant_that_was_deleted_while_the_server_was_down_goes_with_its_copy,
-                   the_first_tenant_is_made_once_by_whichever_server_asks_first, who_has_not_read_what_is_there_lags);
+                   the_first_tenant_is_made_once_by_whichever_server_asks_first, who_has_not_read_what_is_there_lags,
+                   copies_from_before_an_erasure_are_renewed_or_removed_and_the_log_is_told);
 }

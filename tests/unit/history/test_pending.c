@@ -113,6 +113,11 @@ static void compare_expired(const struct kb_pending *p, const struct oracle *o, 
     }
 }
 
+static bool is_before(const struct oracle *o, size_t i, size_t k)
+{
+    return o->at_ms[i] != o->at_ms[k] ? o->at_ms[i] < o->at_ms[k] : strcmp(o->id[i], o->id[k]) < 0;
+}
+
 /* From the one shown last on each is the latest of those before the last one named, and none is left over. */
 static void compare_shown(const struct kb_pending *p, const struct oracle *o)
 {
@@ -136,6 +141,33 @@ static void compare_shown(const struct kb_pending *p, const struct oracle *o)
             newer = entry;
             entry = entry->older;
         }
+    }
+}
+
+/* Of those that wait, each is the one with the latest deadline (then id) before the last one named. */
+static void compare_waiting(const struct kb_pending *p, const struct oracle *o)
+{
+    for (uint32_t user = 0; user < N_USERS + 2; user++) {
+        const struct kb_pending_entry *entry = kb_pending_waiting(p, user), *newer = NULL;
+        size_t before = o->n, n = 0;
+
+        for (size_t i = 0; i < o->n; i++)
+            n += o->user[i] == user && o->shown[i] == 0;
+        for (; n > 0; n--) {
+            size_t latest = o->n;
+
+            for (size_t i = 0; i < o->n; i++)
+                if (o->user[i] == user && o->shown[i] == 0 && (before == o->n || is_before(o, i, before)) &&
+                    (latest == o->n || is_before(o, latest, i)))
+                    latest = i;
+            ck_assert_ptr_nonnull(entry);
+            ck_assert_str_eq(entry->id, o->id[latest]);
+            ck_assert_ptr_eq(entry->newer, newer);
+            before = latest;
+            newer = entry;
+            entry = entry->older;
+        }
+        ck_assert_ptr_null(entry);
     }
 }
 
@@ -170,6 +202,7 @@ static void compare_saved(const struct kb_pending *p, const struct oracle *o)
     ck_assert_uint_eq(loaded.bytes, p->bytes);
     compare(&loaded, o);
     compare_shown(&loaded, o);
+    compare_waiting(&loaded, o);
     ck_assert_uint_eq(loaded.n_shown, p->n_shown);
     kb_pending_close(&loaded);
     kb_writer_close(&w);
@@ -195,8 +228,10 @@ START_TEST(comings_and_goings_equal_a_plain_list)
             activate(&p, &o, draw(23 * step, o.n));
         if (step % 50 == 0)
             compare(&p, &o);
-        if (step % 100 == 0)
+        if (step % 100 == 0) {
             compare_shown(&p, &o);
+            compare_waiting(&p, &o);
+        }
         if (step % 500 == 0)
             compare_saved(&p, &o);
     }

@@ -168,6 +168,67 @@ START_TEST(igw_is_uniform_before_the_first_reward_and_greedy_at_last)
 }
 END_TEST
 
+/* An arm as the definitions say, by one draw: the highest of mean + u sd for u = 1.5 |N(0,1)|. */
+static size_t highest_line(uint64_t draw)
+{
+    const double u = 1.5 * fabs(kb_rng_normal(6, KB_STREAM_SIMULATION, draw));
+    size_t arm = 0;
+    for (size_t i = 1; i < N; i++)
+        if (mean[i] + u * sd[i] > mean[arm] + u * sd[arm])
+            arm = i;
+    return arm;
+}
+
+/* Each arm below the best with the chance 1 / (C + 10 gap), else one of the two best. */
+static size_t inverse_gap(uint64_t draw)
+{
+    double uniform = kb_rng_uniform(7, KB_STREAM_SIMULATION, draw);
+    for (size_t i = 0; i < N; i++) {
+        if (mean[i] == 0.9)
+            continue;
+        uniform -= 1 / (N + 10 * (0.9 - mean[i]));
+        if (uniform < 0)
+            return i;
+    }
+    return draw % 2 == 0 ? 1 : 3;
+}
+
+static void expect_share(double count, double n, double p)
+{
+    ck_assert_msg(fabs(count / n - p) < 5 * sqrt(p * (1 - p) / n), "%g of %g draws for %g", count, n, p);
+}
+
+/* Within 5 sigma: what the policy draws, and what its definition draws. */
+static void draw_a_million(enum kb_rule_type type, size_t (*defined)(uint64_t draw))
+{
+    const size_t n = 1000000;
+    const struct kb_rule_spec rule = {
+        .type = type, .epsilon = 0.1, .scale = 1, .gamma_scale = 2, .gamma_exponent = 0.5};
+    double p[N], drawn[N] = {0}, wanted[N] = {0};
+    propensities(&rule, kb_policy_scale(&rule, 1.5, 25), N, p);
+    for (size_t draw = 0; draw < n; draw++) {
+        const double uniform = kb_rng_uniform(4, KB_STREAM_SIMULATION, draw);
+        drawn[kb_policy_draw(N, p, kb_rng_uniform(3, KB_STREAM_SIMULATION, draw))]++;
+        wanted[uniform < rule.epsilon ? (size_t)(uniform / rule.epsilon * N) : defined(draw)]++;
+    }
+    for (size_t i = 0; i < N; i++) {
+        expect_share(drawn[i], (double)n, p[i]);
+        expect_share(wanted[i], (double)n, p[i]);
+    }
+}
+
+START_TEST(a_million_draws_of_rand_ucb_have_its_propensities)
+{
+    draw_a_million(KB_RULE_RAND_UCB, highest_line);
+}
+END_TEST
+
+START_TEST(a_million_draws_of_igw_have_its_propensities)
+{
+    draw_a_million(KB_RULE_IGW, inverse_gap);
+}
+END_TEST
+
 /* As the rule is told: a draw, its best arm leads; half of the time draws go on until another arm is the best of one.
  */
 START_TEST(top_two_is_what_draws_and_draws_again_give)
@@ -305,6 +366,7 @@ int main(void)
                    uniform_knows_no_favourites, thompson_scales_the_standard_deviations,
                    thompson_without_scale_is_greedy, rand_ucb_scales_the_standard_deviations,
                    igw_weighs_by_the_inverse_gap, igw_is_uniform_before_the_first_reward_and_greedy_at_last,
+                   a_million_draws_of_rand_ucb_have_its_propensities, a_million_draws_of_igw_have_its_propensities,
                    top_two_is_what_draws_and_draws_again_give, split_draws_by_the_weights_of_those_that_are_there,
                    top_two_shows_two_arms_alike, top_two_challenges_a_certain_leader_with_the_nearest_arm,
                    draws_follow_the_propensities, draw_takes_the_first_whose_cumulative_share_exceeds_the_number,

@@ -12,6 +12,6 @@ from .errors import (BadRequest, Conflict, ConnectionFailed, Fault, Forbidden, G
 from .retry import Retry
 from .rewards import Rewards
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = ["AsyncClient", "AsyncRewards", "BadRequest", "Client", "Conflict", "ConnectionFailed", "Fault", "Forbidden", "Gone", "LaplacedError", "NotFound", "NotReady",
            "OverQuota", "Problem", "Retry", "Rewards", "ServerFault", "TooLarge", "TooManyRequests", "Unauthorized", "Unprocessable"]

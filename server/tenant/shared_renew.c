@@ -1,0 +1,251 @@
+/* A log that several servers write, some lines of which were rewritten since this server has read them (erase.c): its
+ * copy and its model are made again.
+ *
+ *     copy     the log is read from its beginning, beside the lines that are here; those that differ, and those that
+ * are not here yet, go into the file, in one transaction with the place and its generation model    is folded from the
+ * copy as at a start, quietly up to its last reset; then the engines are exchanged
+ *
+ * It is the writer's work, and without a turn in the log: reads and dry runs go on from the old model, and changes of
+ * this tenant wait here, 12 us for each line of the log. A start does the first half before it folds. Nothing can be
+ * judged by the old model in the meantime: it knows what the log does not.
+ *
+ * The snapshot is removed first. A copy that could be renewed and a model that could not be folded, for want of memory,
+ * takes no changes until it can. */
+#include <string.h>
+
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/text.h"
+#include "json/json_in.h"
+#include "json/json_out.h"
+#include "model/engine_write.h"
+#include "tenant/fold.h"
+#include "tenant/recover.h"
+#include "tenant/tenant_impl.h"
+
+#define PAGE_BYTES ((size_t)4 << 20)
+
+/* The copy, on its way. */
+struct renewal {
+    struct ld_tenant *t;
+    struct ld_shared_place at; /* so far */
+    uint64_t last;             /* the last line that the copy had */
+    int64_t at_ms;
+    uint32_t context_dim, arm_dim; /* in force at its end, from there on at the line */
+    struct ld_fold fold;
+    uint64_t n_renewed;
+    struct ld_message *why;
+};
+
+/* ---- lines ---------------------------------------------------------------------------------------------- */
+
+static int add_line(void *text, const struct ld_row *row)
+{
+    return ld_text_export(text, row->text, row->n_text, row->answer);
+}
+
+/* A line that is not here as it stands there. Its text wants the brace again, where an answer was split off. */
+static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
+{
+    struct renewal *r = arg;
+    const size_t n = line->row->n_text;
+    char *copy = ld_doc_alloc(line->doc, n + 1, 1);
+    const struct ld_settings *settings = ld_line_settings(&line->ev);
+    struct ld_row row;
+
+    (void)msg;
+    if (copy == NULL)
+        return KB_ENOMEM;
+    memcpy(copy, line->row->text, n);
+    copy[n - 1] = '}';
+    copy[n] = '\0';
+    ld_row_index(&row, &line->ev);
+    row.text = copy;
+    row.n_text = n;
+    row.answer = line->row->answer;
+    if (settings != NULL && row.seq > r->last) {
+        r->context_dim = settings->spec.context_dim;
+        r->arm_dim = settings->spec.arm_dim;
+    }
+    r->at_ms = row.at_ms;
+    r->n_renewed++;
+    return ld_store_renew(r->t->store, &row, r->why) == LD_STORE_OK ? KB_OK : KB_ECANCELLED;
+}
+
+/* The line that begins at *at, moved behind it; its length without the line feed, or -1. */
+static ptrdiff_t next_line(const char **at, const char *end)
+{
+    const char *from = *at, *stop = from < end ? memchr(from, '\n', (size_t)(end - from)) : NULL;
+
+    if (stop == NULL)
+        return -1;
+    *at = stop + 1;
+    return stop - from;
+}
+
+static enum ld_shared_rc renew_lines(struct renewal *r, const struct ld_shared_batch *b, const struct ld_text *have)
+{
+    const char *at = b->body, *end = b->body + b->n_body, *mine = have->data,
+               *mine_end = have->n > 0 ? have->data + have->n : mine;
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        const char *from = at, *own = mine;
+        const ptrdiff_t n = next_line(&at, end), n_own = next_line(&mine, mine_end);
+        if (n >= 0 && n == n_own && memcmp(from, own, (size_t)n) == 0)
+            continue;
+        if (n > 0 && ld_fold_text(&r->fold, i + 1, from, (size_t)n) == 0)
+            continue;
+        if (r->why->text[0] == '\0') {
+            ld_fold_say(&r->fold, r->why);
+            ld_fail(r->why, "line %llu of the shared log: %.300s", (unsigned long long)(b->at.seq - b->n + 1 + i),
+                    r->why->text);
+        }
+        return r->fold.rc == LD_STORE_NOMEM     ? LD_SHARED_NOMEM
+               : r->fold.rc == LD_STORE_STOPPED ? LD_SHARED_DOWN
+                                                : LD_SHARED_FORKED;
+    }
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc take_batch(void *arg, const struct ld_shared_batch *b)
+{
+    struct renewal *r = arg;
+    unsigned char hash[LD_CHAIN_BYTES];
+    struct ld_text have;
+    enum ld_shared_rc rc = LD_SHARED_OK;
+
+    ld_failpoint("mid_renewal");
+    ld_chain(hash, r->at.hash, b->body, b->n_body);
+    if (b->n == 0 || b->at.seq != r->at.seq + b->n || memcmp(hash, b->at.hash, sizeof hash) != 0)
+        return (enum ld_shared_rc)ld_fail_as(
+            LD_SHARED_FORKED, r->why, "the chain of the shared log breaks at line %llu", (unsigned long long)b->at.seq);
+    if (atomic_load(&r->t->is_halting) || ld_progress_is_over(r->t->world->progress))
+        return (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, r->why, "the tenant is being closed");
+    ld_text_init(&have);
+    if (r->at.seq < r->last && ld_store_read(r->t->store, r->at.seq, b->n, add_line, &have) != LD_STORE_OK)
+        rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, r->why, "this server's copy cannot be read");
+    if (rc == LD_SHARED_OK && (have.n != b->n_body || memcmp(have.data, b->body, b->n_body) != 0))
+        rc = renew_lines(r, b, &have);
+    ld_text_close(&have);
+    if (rc == LD_SHARED_OK) {
+        r->at = b->at;
+        r->at_ms = b->at_ms;
+    }
+    return rc;
+}
+
+/* ---- the copy ------------------------------------------------------------------------------------------- */
+
+static enum kb_err take_dimensions(void *arg, struct ld_line *line, struct kb_errmsg *msg)
+{
+    struct renewal *r = arg;
+    const struct ld_settings *settings = ld_line_settings(&line->ev);
+
+    (void)msg;
+    if (settings != NULL) {
+        r->context_dim = settings->spec.context_dim;
+        r->arm_dim = settings->spec.arm_dim;
+    }
+    return KB_OK;
+}
+
+/* Of vectors in the lines that come behind those that are here. */
+static bool find_dimensions(struct renewal *r)
+{
+    uint64_t last_reset = 0;
+
+    ld_fold_init(
+        &r->fold,
+        (struct ld_sink){.take = take_dimensions, .to = r, .context_dim = &r->context_dim, .arm_dim = &r->arm_dim});
+    if (ld_store_tip(r->t->store, &r->last, &last_reset) != LD_STORE_OK)
+        return false;
+    return r->last == 0 || ld_store_last_configured(r->t->store, ld_fold_row, &r->fold) == LD_STORE_OK;
+}
+
+/* All pages, until there is no more. */
+static enum ld_shared_rc read_all(struct renewal *r)
+{
+    struct ld_shared_log *log = r->t->world->shared;
+    struct ld_message said = {""};
+    enum ld_shared_rc rc = LD_SHARED_OK;
+    uint64_t n;
+
+    do {
+        const struct ld_shared_place place = r->at;
+
+        n = place.seq;
+        rc = log->ops->read(log, r->t->shared.id, &place, PAGE_BYTES, take_batch, r, &said);
+        ld_queue_moved(r->t, false);
+    } while (rc == LD_SHARED_OK && r->at.seq != n);
+    if (rc != LD_SHARED_OK && r->why->text[0] == '\0')
+        *r->why = said;
+    if (rc == LD_SHARED_OK && r->at.seq < r->last)
+        return (enum ld_shared_rc)ld_fail_as(LD_SHARED_FORKED, r->why, "the shared log has fewer lines than the copy");
+    return rc;
+}
+
+enum ld_shared_rc ld_shared_renew_copy(struct ld_tenant *t, struct ld_message *why)
+{
+    struct renewal r = {.t = t, .at.generation = LD_ANY_GENERATION, .why = why};
+    struct ld_message undone;
+
+    why->text[0] = '\0';
+    if (!find_dimensions(&r) || !ld_tenant_remove_snapshot(t) || ld_store_begin_renewal(t->store, why) != LD_STORE_OK)
+        return (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, why, "this server's copy cannot be changed");
+    r.fold.sink.take = take;
+    const enum ld_shared_rc rc = read_all(&r);
+    if (rc != LD_SHARED_OK) {
+        (void)ld_store_end_renewal(t->store, NULL, &undone);
+        return rc;
+    }
+    struct ld_copy_mark mark = {.tenant = t->shared.id, .seq = r.at.seq, .generation = r.at.generation};
+    memcpy(mark.hash, r.at.hash, sizeof mark.hash);
+    ld_failpoint("before_renewal");
+    if (ld_store_end_renewal(t->store, &mark, why) != LD_STORE_OK)
+        return LD_SHARED_DOWN;
+    t->shared.place = r.at;
+    t->shared.at_ms = r.at_ms;
+    atomic_store(&t->must_scrub, true);
+    ld_log(LD_LOG_INFO, "tenant %s: lines of the shared log were rewritten; %llu of them were renewed here", t->name,
+           (unsigned long long)r.n_renewed);
+    return LD_SHARED_OK;
+}
+
+/* ---- the model ------------------------------------------------------------------------------------------ */
+
+/* Books have their sums still, as where the lines were rewritten; what the copy has got since is given to them beside
+ * the traffic. */
+static enum ld_shared_rc fold_anew(struct ld_tenant *t, struct ld_message *why)
+{
+    struct ld_recovered r = {.engine = NULL};
+    const int rc = ld_recover(&r, t->store, t->db_path, t->snapshot_path, false, t->world->progress, why);
+
+    if (rc != LD_STORE_OK)
+        return rc == LD_STORE_NOMEM ? LD_SHARED_NOMEM : rc == LD_STORE_CORRUPT ? LD_SHARED_FORKED : LD_SHARED_DOWN;
+    ld_tenant_exchange(t, &r.engine, &r.settings, r.seq);
+    kb_engine_free(r.engine);
+    if (!ld_books_skip(&t->books, t->seq))
+        atomic_store(&t->has_chores, true);
+    t->shared.n_followed++; /* whatever was looked up is looked up again */
+    t->shared.is_stale = false;
+    atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
+    return LD_SHARED_OK;
+}
+
+/* A job that has the old engine in its hands comes first. */
+enum ld_shared_rc ld_shared_renew(struct ld_tenant *t, struct ld_message *why)
+{
+    struct ld_shared *s = &t->shared;
+    enum ld_shared_rc rc = LD_SHARED_OK;
+
+    if (ld_tasks_have_engine(t))
+        return (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, why, "%s", ld_shared_say(LD_SHARED_REWRITTEN));
+    if (!s->is_stale)
+        rc = ld_shared_renew_copy(t, why);
+    s->is_stale = rc == LD_SHARED_OK;
+    if (rc == LD_SHARED_OK)
+        rc = fold_anew(t, why);
+    atomic_store(&s->generation, s->is_stale ? 0 : s->place.generation);
+    return rc;
+}

@@ -1,0 +1,89 @@
+/* Lines of a shared log that were rewritten (a user was erased): when this server has nothing left of what they were.
+ *
+ * A tenant in memory is renewed by its writer (shared_renew.c). One that is closed would keep its old copy for as long
+ * as nobody asks for it; its files are removed, and the next use reads the log, as it would have to fold it. When no
+ * copy is left that lacks a rewriting, the log is told so, and whoever erased is answered. */
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "shared/shared_log.h"
+#include "tenants/registry_impl.h"
+
+/* The member's files are this thread's. False: they cannot be read, and may have what is to go. */
+static bool remove_old(struct ld_tenants *r, struct ld_member *member, uint64_t id, uint64_t generation)
+{
+    char path[LD_PATH_MAX];
+    struct ld_copy_mark mark = {.tenant = 0};
+    struct ld_message why;
+    bool is_empty = true;
+
+    if (ld_folder_path(r->world->data_dir, member->name, ".db", path) != 0)
+        return false;
+    if (access(path, F_OK) != 0)
+        return true;
+    if (ld_tenants_look_at_copy(r, member->name, &mark, &is_empty, &why) != LD_STORE_OK)
+        return false;
+    if (mark.tenant != id || mark.generation >= generation)
+        return true;
+    ld_folder_remove(r->world->data_dir, member->name);
+    ld_log(LD_LOG_INFO, "tenant %s: its copy is removed: lines of the shared log were rewritten", member->name);
+    return access(path, F_OK) != 0;
+}
+
+/* A member that is not in memory, taken out of everybody's hands; NULL: another is at work on it. */
+static struct ld_member *take_closed(struct ld_tenants *r, const char *name)
+{
+    pthread_rwlock_wrlock(&r->lock);
+    struct ld_member *member = ld_member_find(r, name);
+    if (member != NULL && (member->state == LD_TENANT_CLOSED || member->state == LD_TENANT_FAILED))
+        member->state = LD_TENANT_CLOSING;
+    else
+        member = NULL;
+    pthread_rwlock_unlock(&r->lock);
+    return member;
+}
+
+/* Whether the member needs no look at its files. */
+static bool is_known_to_be_renewed(struct ld_tenants *r, const char *name, uint64_t id, uint64_t generation)
+{
+    struct ld_tenant_shared place = {.id = 0};
+    bool is_so = true;
+
+    pthread_rwlock_rdlock(&r->lock);
+    const struct ld_member *member = ld_member_find(r, name);
+    if (member != NULL && member->state == LD_TENANT_OPEN) {
+        ld_tenant_shared(member->tenant, &place);
+        is_so = place.id != id || place.generation >= generation;
+        if (!is_so)
+            ld_tenant_follow(member->tenant);
+    } else if (member != NULL) {
+        is_so = member->generation >= generation;
+    }
+    pthread_rwlock_unlock(&r->lock);
+    return is_so;
+}
+
+bool ld_member_renew(struct ld_tenants *r, const char *name, uint64_t id, uint64_t generation)
+{
+    if (is_known_to_be_renewed(r, name, id, generation))
+        return true;
+    struct ld_member *member = take_closed(r, name);
+    if (member == NULL)
+        return false;
+    const bool is_renewed = remove_old(r, member, id, generation);
+    if (is_renewed)
+        member->generation = generation;
+    ld_member_settle_closed(r, member);
+    return is_renewed;
+}
+
+void ld_nodes_report(struct ld_tenants *r, uint64_t generation, size_t n_old)
+{
+    struct ld_message why;
+
+    ld_gauge_set(&r->world->metrics->shared.generation_lag, n_old);
+    if (n_old == 0 && generation != r->nodes->reported &&
+        ld_nodes_ops(r)->report(r->world->shared, generation, &why) == LD_SHARED_OK)
+        r->nodes->reported = generation;
+}
