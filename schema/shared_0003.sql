@@ -1,4 +1,5 @@
--- The log that several servers share: what they have in common beside it, keys and rates of tenants.
+-- The log that several servers share: what they have in common beside it: keys and rates of tenants, and who does
+-- what one of them does for all.
 --
 -- Its revision moves with every change of them, and when a tenant is deleted. Whoever changes keys has the row locked, so that what is
 -- judged of all keys (the first one, the last admin's) is true when the change is committed.
@@ -23,4 +24,11 @@ CREATE TABLE laplaced.rate (
     tenant BIGINT PRIMARY KEY,
     rate DOUBLE PRECISION NOT NULL,
     burst DOUBLE PRECISION NOT NULL
+);
+-- Which server follows the challengers of a tenant, and what it has last told of them.
+CREATE TABLE laplaced.holder (
+    tenant BIGINT PRIMARY KEY,
+    node TEXT NOT NULL,
+    seen_at BIGINT NOT NULL, -- by the database's clock
+    view TEXT -- JSON, as GET /tenants/{tenant}/challengers has it
 );

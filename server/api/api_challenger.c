@@ -3,53 +3,47 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "json/json_out_challengers.h"
+#include "shared/shared_log.h"
 #include "task/challenger.h"
 
-/* The views in the configuration's order; a challenger that nobody has followed yet has read nothing. */
-static void put_in_order(struct ld_challenger_view *views, size_t n, const struct ld_settings *settings,
-                         struct ld_challenger_view *out)
+/* What another server has told. */
+struct told {
+    char *text;
+    size_t n;
+};
+
+static void keep(void *arg, const char *node, const char *view)
 {
-    for (size_t i = 0; i < settings->n_challengers; i++) {
-        out[i] = (struct ld_challenger_view){.settings = settings->challenger[i]};
-        for (size_t k = 0; k < n; k++)
-            if (ld_challenger_is_same(&views[k].settings, &settings->challenger[i]))
-                out[i] = views[k];
-    }
+    struct told *told = arg;
+    (void)node;
+    told->text = view != NULL ? strdup(view) : NULL;
+    told->n = told->text != NULL ? strlen(told->text) : 0;
 }
 
-/* Behind the scores, so that no point is newer than they are only by a slice of the job. */
-static bool add_histories(const struct ld_call *c, struct ld_challenger_view *views, size_t n,
-                          struct ld_score_history **all)
-{
-    *all = calloc(LD_MAX_CHALLENGERS, sizeof **all);
-    if (*all == NULL)
-        return false;
-    ld_challengers_histories(c->tenant, views, n, *all);
-    for (size_t i = 0; i < n; i++)
-        views[i].history = &(*all)[i];
-    return true;
-}
-
-/* GET /tenants/{t}/challengers. Each is of one moment; the log may have gone on since. */
+/* GET /tenants/{t}/challengers. Of several servers one follows, and the others say what it has told last; where nobody
+ * has yet, that nothing was read. */
 bool api_challengers_get(struct ld_call *c, struct ld_reply *out)
 {
-    struct ld_challenger_view *views = calloc((size_t)2 * LD_MAX_CHALLENGERS, sizeof *views);
-    struct ld_score_history *histories = NULL;
-    const struct ld_settings *settings;
-    struct kb_engine_counts counts;
+    struct ld_shared_log *log = c->server->world.shared;
+    struct ld_tenant_shared at;
+    struct ld_message why;
+    struct told told = {.text = NULL};
     uint64_t has_history = 0;
-    if (views != NULL && ld_call_number(c, "history", &has_history, out->problem) == 0) {
-        size_t n = ld_challengers_view(c->tenant, views + LD_MAX_CHALLENGERS);
-        kb_engine_counts(ld_tenant_read_lock(c->tenant, &settings), &counts);
-        put_in_order(views + LD_MAX_CHALLENGERS, n, settings, views);
-        n = settings->n_challengers;
-        ld_tenant_read_unlock(c->tenant);
-        if (has_history == 0 || add_histories(c, views, n, &histories))
-            out->text = ld_encode_challengers(views, n, counts.seq, counts.version, &out->n);
+    if (ld_call_number(c, "history", &has_history, out->problem) != 0)
+        return true;
+    if (!ld_tenant_is_held(c->tenant)) {
+        ld_tenant_shared(c->tenant, &at);
+        if (log->ops->held(log, at.id, keep, &told, &why) == LD_SHARED_DOWN)
+            ld_problem_set(out->problem, 503,
+                           "another server follows the challengers, and the shared log cannot be asked");
     }
-    free(histories);
-    free(views);
+    out->text = told.text;
+    out->n = told.n;
+    if (out->problem->status == 0 && told.text == NULL) {
+        const struct ld_challengers_telling how = {.node = log != NULL ? c->server->world.node : NULL,
+                                                   .has_history = has_history != 0};
+        out->text = ld_challengers_text(c->tenant, &how, &out->n);
+    }
     return true;
 }
 

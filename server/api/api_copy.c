@@ -114,6 +114,18 @@ static char *encode_restored(const char *tenant, const struct ld_restored *resto
     return ld_text_take(&t, n);
 }
 
+/* What a log asks of its server that servers of one log cannot do yet. */
+static bool is_shareable(const struct ld_call *c, const struct ld_restored *restored, struct ld_problem *p)
+{
+    if (c->server->world.shared == NULL)
+        return true;
+    if (restored->has_summary)
+        ld_problem_alone(p, "a tenant whose log was compacted");
+    else if (restored->is_relaxed || restored->has_retention)
+        ld_problem_alone(p, restored->is_relaxed ? "a tenant with `durability` relaxed" : "a tenant with `retention`");
+    return p->status == 0;
+}
+
 /* From the body's file to a tenant; the files that were needed on the way are gone afterwards. */
 static bool take_in(struct ld_call *c, struct ld_restore *how, struct ld_reply *out)
 {
@@ -128,7 +140,7 @@ static bool take_in(struct ld_call *c, struct ld_restore *how, struct ld_reply *
         how->max_line = 2 * s->limits.bulk_body;
         how->is_over = is_stopping;
         how->arg = s;
-        if (ld_restore(how, &restored, p) == 0)
+        if (ld_restore(how, &restored, p) == 0 && is_shareable(c, &restored, p))
             (void)ld_tenants_adopt(s->tenants, c->name, how->path, snapshot, p);
         ld_spool_remove(how->path);
         ld_spool_let_go(s->spool, c->name);

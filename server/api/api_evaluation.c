@@ -1,4 +1,5 @@
-/* Evaluations of the tenant's own log: begun and removed by its writer (task/evaluation.c), read from its file. */
+/* Evaluations of the tenant's own log: begun and removed by its writer (task/evaluation.c), read from its file. Of
+ * several servers that share a log each has those that it was asked for, and its name begins the ids that it makes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,18 @@ static bool charge(struct ld_call *c, size_t n, struct ld_problem *p)
     return ld_charge(c, (double)n * ld_price_fold(&size), p);
 }
 
+static void make_id(const struct ld_server *s, char id[LD_EVALUATION_ID_BYTES])
+{
+    char ulid[LD_ULID_BYTES];
+
+    ld_ulid(s->world.now_ms(), ulid);
+    if (s->world.shared != NULL)
+        (void)snprintf(id, LD_EVALUATION_ID_BYTES, "%.*s-%s", (int)(LD_EVALUATION_ID_BYTES - LD_ULID_BYTES - 1),
+                       s->world.node, ulid);
+    else
+        (void)snprintf(id, LD_EVALUATION_ID_BYTES, "%s", ulid);
+}
+
 /* POST /tenants/{t}/evaluations: 202 when it is in the file and on its way. */
 bool fill_evaluation(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
@@ -56,7 +69,7 @@ bool fill_evaluation(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
         !charge(c, op->evaluation->n, p))
         return false;
     if (op->evaluation->id[0] == '\0')
-        ld_ulid(c->server->world.now_ms(), op->evaluation->id);
+        make_id(c->server, op->evaluation->id);
     const size_t n = strlen(c->name) + LD_EVALUATION_ID_BYTES + 32;
     if ((op->location = malloc(n)) != NULL)
         (void)snprintf(op->location, n, "/tenants/%s/evaluations/%s", c->name, op->evaluation->id);
@@ -165,7 +178,7 @@ bool api_evaluation_get(struct ld_call *c, struct ld_reply *out)
     ld_text_init(&x.t);
     const int rc = look(c, id, &x);
     if (rc == 0 && x.n == 0)
-        ld_problem_set_as(out->problem, LD_NO_EVALUATION, "the tenant has no evaluation '%.64s'", id);
+        ld_evaluation_miss(c->server->world.shared != NULL ? c->server->world.node : NULL, id, out->problem);
     if (out->problem->status == 0)
         answer(&x, rc, out);
     ld_text_close(&x.t);

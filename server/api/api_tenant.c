@@ -198,10 +198,8 @@ static bool is_shareable(const struct ld_call *c, const struct ld_settings *sett
     if (c->server->world.shared == NULL)
         return true;
     const bool is_kept = settings->keep_events == 0 && settings->keep_age_ms == 0;
-    if (settings->n_challengers > 0 || !is_kept || settings->is_relaxed)
+    if (!is_kept || settings->is_relaxed)
         ld_problem_set(p, 422, "the configuration asks for what servers that share a log cannot do yet");
-    if (settings->n_challengers > 0)
-        ld_problem_add(p, "/challengers", "%s", alone);
     if (!is_kept)
         ld_problem_add(p, "/retention", "%s", alone);
     if (settings->is_relaxed)

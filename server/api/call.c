@@ -331,7 +331,9 @@ bool ld_access_identify(struct ld_call *c, struct ld_problem *p)
         ld_caller_set(&c->caller, LD_ALL_ROLES);
         is_known = true;
     }
-    if (!is_known)
+    if (!is_known && (token != NULL || !ld_auth_has_had_file(s->auth)) && ld_keys_are_guessed(s->keys))
+        ld_problem_set(p, 503, "this server has not heard from the shared log yet whether there are keys");
+    else if (!is_known)
         ld_problem_set(p, 401, "this server asks for a key: Authorization: Bearer KEY");
     return is_known;
 }

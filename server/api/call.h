@@ -45,6 +45,8 @@ bool ld_access_allow(const struct ld_call *c, struct ld_problem *p);
 
 /* stray.c. Requests that say what nobody reads (parameters that the route does not take, a tenant named by another
  * header than Laplaced-Tenant) were meant for something else than they would do: false with 400. In `admit`. */
+/* What servers that share a log cannot do yet: 501. */
+void ld_problem_alone(struct ld_problem *p, const char *what);
 bool ld_stray_query_allow(const struct ld_call *c, struct ld_problem *p);
 bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p);
 

@@ -132,12 +132,16 @@ static void find_name(struct ld_call *c)
         ld_route_tenant(c->route, ld_request_path(c->request), c->name);
 }
 
+void ld_problem_alone(struct ld_problem *p, const char *what)
+{
+    ld_problem_set(p, 501, "%s: this cannot be done yet where several servers share a log (--log)", what);
+}
+
 /* What no server of several may do for all of them yet (docs/CLUSTER.md). */
 static bool check_alone(const struct ld_call *c, struct ld_problem *p)
 {
     if (c->route->alone != NULL && c->server->world.shared != NULL)
-        ld_problem_set(p, 501, "%s: this cannot be done yet where several servers share a log (--log)",
-                       c->route->alone);
+        ld_problem_alone(p, c->route->alone);
     return p->status == 0;
 }
 

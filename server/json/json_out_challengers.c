@@ -130,8 +130,8 @@ static void put_challenger(struct ld_text *t, const struct ld_challenger_view *v
     ld_text_lit(t, "}");
 }
 
-char *ld_encode_challengers(const struct ld_challenger_view *v, size_t n_views, uint64_t tip, uint64_t version,
-                            size_t *n)
+char *ld_encode_challengers(const struct ld_challenger_view *v, size_t n_views, const char *node, uint64_t tip,
+                            uint64_t version, size_t *n)
 {
     struct ld_text t;
 
@@ -140,6 +140,8 @@ char *ld_encode_challengers(const struct ld_challenger_view *v, size_t n_views, 
     ld_text_put_count(&t, "seq", tip);
     ld_text_put_count(&t, "version", version);
     ld_text_put_number(&t, "level", LD_CHALLENGERS_LEVEL);
+    if (node != NULL)
+        ld_text_put_string(&t, "node", node);
     ld_text_key(&t, "challengers");
     ld_text_lit(&t, "[");
     for (size_t i = 0; i < n_views; i++)

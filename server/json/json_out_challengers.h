@@ -13,8 +13,9 @@ void ld_put_estimate(struct ld_text *t, const char *name, struct kb_estimate e);
 /* The member `match`: of n decisions, the sum of the probabilities with which the same arm would have been shown. */
 void ld_put_match(struct ld_text *t, uint64_t n, double sum);
 
-/* tip: the log's last event; version: of the configuration in force. malloc'd; NULL: no memory. */
-char *ld_encode_challengers(const struct ld_challenger_view *v, size_t n_views, uint64_t tip, uint64_t version,
-                            size_t *n);
+/* node: the server that follows, NULL: not told; tip: the log's last event; version: of the configuration in force.
+ * malloc'd; NULL: no memory. */
+char *ld_encode_challengers(const struct ld_challenger_view *v, size_t n_views, const char *node, uint64_t tip,
+                            uint64_t version, size_t *n);
 
 #endif

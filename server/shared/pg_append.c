@@ -29,7 +29,7 @@
  * something, so a short statement goes ahead. */
 #define LONG_BYTES (64 << 10)
 
-static void send_batch(struct ld_shared_turn *turn, const struct ld_shared_batch *b)
+static void send_append(struct ld_shared_turn *turn, const struct ld_shared_batch *b)
 {
     struct pg_args args = {0};
 
@@ -46,6 +46,11 @@ static void send_batch(struct ld_shared_turn *turn, const struct ld_shared_batch
     if (b->n_body > LONG_BYTES)
         ld_pg_send(turn->c, PG_PING, NULL);
     ld_pg_send(turn->c, PG_APPEND, &args);
+}
+
+static void send_batch(struct ld_shared_turn *turn, const struct ld_shared_batch *b)
+{
+    send_append(turn, b);
     ld_pg_send(turn->c, PG_COMMIT, NULL);
     ld_pg_send(turn->c, PG_SYNC, NULL);
     ld_pg_sync(turn->c);
@@ -153,6 +158,32 @@ enum ld_shared_rc ld_pg_append(struct ld_shared_turn *turn, const struct ld_shar
     }
     ld_pg_end_turn(turn);
     return rc;
+}
+
+/* As long as there is no COMMIT, what became of it is known: nothing, unless it worked. */
+enum ld_shared_rc ld_pg_put_batch(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
+                                  struct ld_message *why)
+{
+    struct pg_conn *c = turn->c;
+    const int64_t deadline = ld_pg_deadline(turn->log);
+    enum ld_shared_rc rc = LD_SHARED_OK;
+
+    (void)pthread_mutex_lock(&turn->busy);
+    send_append(turn, batch);
+    ld_pg_sync(c);
+    for (int i = batch->n_body > LONG_BYTES ? 0 : 1; i < 2 && rc == LD_SHARED_OK; i++) {
+        PGresult *r = ld_pg_next(c, deadline);
+        rc = judge_batch(c, r, why);
+        if (rc == LD_SHARED_OK && i == 1 && strcmp(PQcmdTuples(r), "1") != 0)
+            rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_BEHIND, why, "%s", ld_shared_say(LD_SHARED_BEHIND));
+        PQclear(r);
+    }
+    ld_pg_skip(c, deadline);
+    turn->used_us = ld_monotonic_us();
+    if (rc == LD_SHARED_OK)
+        turn->seen = batch->at;
+    (void)pthread_mutex_unlock(&turn->busy);
+    return rc == LD_SHARED_UNKNOWN ? LD_SHARED_DOWN : rc;
 }
 
 /* --- settling --------------------------------------------------------------------------------------------- */

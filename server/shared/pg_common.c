@@ -1,5 +1,5 @@
-/* What the servers of a shared log have in common beside the tenants' logs, in PostgreSQL: keys, and rates of tenants
- * (schema/shared_0003.sql). See pg_log.h.
+/* What the servers of a shared log have in common beside the tenants' logs, in PostgreSQL: keys, rates of tenants,
+ * and who does what one server does for all (schema/shared_0003.sql). See pg_log.h.
  *
  * A change of the keys is one transaction. It has the row of laplaced.common locked from its beginning, so the keys
  * that it reads then are those that it is committed upon: two first keys, or two last admins, are not both believed. */
@@ -218,4 +218,34 @@ enum ld_shared_rc ld_pg_rates(struct ld_shared_log *log,
     }
     PQclear(r);
     return LD_SHARED_OK;
+}
+
+/* --- what one server does for all --------------------------------------------------------------------------- */
+
+enum ld_shared_rc ld_pg_hold(struct ld_shared_log *log, uint64_t id, const char *view, struct ld_message *why)
+{
+    struct pg_log *l = (struct pg_log *)log;
+    struct pg_args args = {0};
+    int n = 0;
+
+    ld_pg_add_int(&args, (int64_t)id);
+    ld_pg_add_text(&args, l->config.node);
+    add_or_null(&args, view != NULL ? view : "");
+    const enum ld_shared_rc rc = ld_pg_ask_change(l, PG_HOLD, &args, &n, why);
+    return rc == LD_SHARED_OK && n == 0 ? LD_SHARED_BEHIND : rc;
+}
+
+enum ld_shared_rc ld_pg_held(struct ld_shared_log *log, uint64_t id,
+                             void (*fn)(void *arg, const char *node, const char *view), void *arg,
+                             struct ld_message *why)
+{
+    struct pg_args args = {0};
+
+    ld_pg_add_int(&args, (int64_t)id);
+    PGresult *r = ld_pg_ask_rows((struct pg_log *)log, PG_HELD, &args, why);
+    const enum ld_shared_rc rc = r == NULL ? LD_SHARED_DOWN : PQntuples(r) == 0 ? LD_SHARED_NONE : LD_SHARED_OK;
+    if (rc == LD_SHARED_OK)
+        fn(arg, PQgetvalue(r, 0, 0), PQgetisnull(r, 0, 1) ? NULL : PQgetvalue(r, 0, 1));
+    PQclear(r);
+    return rc;
 }

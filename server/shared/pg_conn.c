@@ -83,7 +83,8 @@ static const char *const sql_of[PG_N] = {
         " WHERE t.deleted_at IS NOT NULL LIMIT 2000) AS gone"
         " WHERE b.tenant = gone.tenant AND b.seq = gone.seq",
     [PG_PURGE_COMMON] = "WITH gone AS (SELECT id FROM laplaced.tenant WHERE deleted_at IS NOT NULL), rates AS (DELETE"
-                        " FROM laplaced.rate USING gone WHERE rate.tenant = gone.id)"
+                        " FROM laplaced.rate USING gone WHERE rate.tenant = gone.id), holders AS (DELETE"
+                        " FROM laplaced.holder USING gone WHERE holder.tenant = gone.id)"
                         " DELETE FROM laplaced.key USING gone WHERE key.tenant = gone.id",
     [PG_COMMON] = "SELECT revision, (SELECT count(*) FROM laplaced.node WHERE seen_at > " NOW " - 15000)"
                   " FROM laplaced.common",
@@ -104,6 +105,11 @@ static const char *const sql_of[PG_N] = {
                           " FROM laplaced.tenant WHERE id = $1::bigint AND deleted_at IS NULL"
                           " ON CONFLICT (tenant) DO UPDATE SET rate = excluded.rate, burst = excluded.burst",
     [PG_RATE_CLEAR] = NOTED "DELETE FROM laplaced.rate WHERE tenant = $1::bigint",
+    [PG_HOLD] = "INSERT INTO laplaced.holder (tenant, node, seen_at, view) VALUES ($1::bigint, $2::text, " NOW
+                ", $3::text) ON CONFLICT (tenant) DO UPDATE SET node = excluded.node, seen_at = excluded.seen_at,"
+                " view = coalesce(excluded.view, holder.view)"
+                " WHERE holder.node = excluded.node OR holder.seen_at < excluded.seen_at - 10000",
+    [PG_HELD] = "SELECT node, view FROM laplaced.holder WHERE tenant = $1::bigint",
 };
 
 /* --- values ----------------------------------------------------------------------------------------------- */

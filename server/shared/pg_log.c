@@ -200,6 +200,8 @@ static const struct ld_shared_ops pg_ops = {
     .append = ld_pg_append,
     .rewrite = ld_pg_rewrite,
     .release = ld_pg_release,
+    .make = ld_pg_make,
+    .put = ld_pg_put_batch,
     .settle = ld_pg_settle,
     .read = ld_pg_read,
     .tips = tips,
@@ -210,6 +212,8 @@ static const struct ld_shared_ops pg_ops = {
     .change_key = ld_pg_change_key,
     .set_rate = ld_pg_set_rate,
     .rates = ld_pg_rates,
+    .hold = ld_pg_hold,
+    .held = ld_pg_held,
     .health = health,
     .close = close_log,
 };

@@ -52,6 +52,8 @@ enum pg_statement {
     PG_RATES,
     PG_RATE_SET,
     PG_RATE_CLEAR,
+    PG_HOLD,
+    PG_HELD,
     PG_N
 };
 
@@ -197,6 +199,10 @@ enum ld_shared_rc ld_pg_rewrite(struct ld_shared_turn *turn, const struct ld_sha
 enum ld_shared_rc ld_pg_append(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                struct ld_message *why);
 void ld_pg_release(struct ld_shared_turn *turn);
+enum ld_shared_rc ld_pg_make(struct ld_shared_log *log, const char *name, struct ld_shared_turn **turn, uint64_t *id,
+                             struct ld_message *why);
+enum ld_shared_rc ld_pg_put_batch(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
+                                  struct ld_message *why);
 /* Frees a turn that is over; the caller has its connection (busy). */
 void ld_pg_end_turn(struct ld_shared_turn *turn);
 enum ld_shared_rc ld_pg_settle(struct ld_shared_log *log, uint64_t id, const struct ld_shared_batch *batch,
@@ -228,6 +234,11 @@ enum ld_shared_rc ld_pg_set_rate(struct ld_shared_log *log, uint64_t id, const s
 enum ld_shared_rc ld_pg_rates(struct ld_shared_log *log,
                               void (*fn)(void *arg, const char *name, const struct ld_rate *own), void *arg,
                               struct ld_message *why);
+
+enum ld_shared_rc ld_pg_hold(struct ld_shared_log *log, uint64_t id, const char *view, struct ld_message *why);
+enum ld_shared_rc ld_pg_held(struct ld_shared_log *log, uint64_t id,
+                             void (*fn)(void *arg, const char *node, const char *view), void *arg,
+                             struct ld_message *why);
 
 /* The version that the tables have with all of schema/shared_*.sql: pg_admin.c. */
 int ld_pg_schema_version(void);

@@ -320,6 +320,67 @@ enum ld_shared_rc ld_pg_take(struct ld_shared_log *log, uint64_t id, const struc
     return rc == LOST ? LD_SHARED_DOWN : rc;
 }
 
+/* --- a tenant that comes whole ------------------------------------------------------------------------------ */
+
+/* BEGIN; the tenant's row, where there is none; the row. */
+static enum ld_shared_rc make_row(struct pg_conn *c, const char *name, struct ld_shared_tenant *out, int64_t deadline,
+                                  struct ld_message *why)
+{
+    enum { BEGUN, MADE, FOUND, N };
+    struct pg_args args = {0};
+    PGresult *r[N];
+    enum ld_shared_rc rc = LD_SHARED_OK;
+
+    ld_pg_add_text(&args, name);
+    ld_pg_send(c, PG_BEGIN, NULL);
+    ld_pg_send(c, PG_MAKE, &args);
+    ld_pg_send(c, PG_FIND, &args);
+    ld_pg_sync(c);
+    for (int i = 0; i < N; i++)
+        r[i] = ld_pg_next(c, deadline);
+    ld_pg_skip(c, deadline);
+    if (c->is_broken || !ld_pg_is(r[MADE], PGRES_COMMAND_OK))
+        rc = refused(c, r[MADE], why);
+    else if (!ld_pg_is(r[FOUND], PGRES_TUPLES_OK) || PQntuples(r[FOUND]) == 0)
+        rc = refused(c, r[FOUND], why);
+    else
+        ld_pg_read_tenant(out, r[FOUND], 0, 0);
+    if (rc == LD_SHARED_OK && out->tip.seq > 0)
+        rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_BEHIND, why, "there is a tenant of the name");
+    for (int i = 0; i < N; i++)
+        PQclear(r[i]);
+    return rc;
+}
+
+enum ld_shared_rc ld_pg_make(struct ld_shared_log *log, const char *name, struct ld_shared_turn **turn, uint64_t *id,
+                             struct ld_message *why)
+{
+    struct pg_log *l = (struct pg_log *)log;
+    const int64_t deadline = ld_pg_deadline(l);
+    struct ld_shared_tenant found = {.id = 0};
+    enum ld_shared_rc rc = LOST;
+
+    *turn = NULL;
+    while (rc == LOST && ld_monotonic_us() < deadline) {
+        struct pg_conn *c = ld_pg_get(l, deadline, why);
+        if (c == NULL)
+            break;
+        rc = make_row(c, name, &found, deadline, why);
+        if (rc == LD_SHARED_OK && (*turn = calloc(1, sizeof **turn)) == NULL)
+            rc = LD_SHARED_NOMEM;
+        if (rc == LD_SHARED_OK) {
+            **turn = (struct ld_shared_turn){.log = l, .c = c, .id = found.id};
+            (void)pthread_mutex_init(&(*turn)->busy, NULL);
+            enlist(*turn);
+            *id = found.id;
+        } else {
+            ld_pg_rollback(c, deadline);
+            ld_pg_put(l, c);
+        }
+    }
+    return rc == LOST ? LD_SHARED_DOWN : rc;
+}
+
 enum ld_shared_rc ld_pg_read(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
                              size_t max_bytes, ld_shared_take_fn fn, void *arg, struct ld_message *why)
 {

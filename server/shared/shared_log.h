@@ -139,6 +139,13 @@ struct ld_shared_ops {
     enum ld_shared_rc (*rewrite)(struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
                                  struct ld_shared_batch *batch, size_t n_batches, struct ld_message *why);
     void (*release)(struct ld_shared_turn *turn);
+    /* The turn of a tenant that is made in it: nobody sees it before the append that ends the turn, nor any line that
+     * was put. BEHIND: there is one of the name. OK with *turn and its number, DOWN. */
+    enum ld_shared_rc (*make)(struct ld_shared_log *l, const char *name, struct ld_shared_turn **turn, uint64_t *id,
+                              struct ld_message *why);
+    /* A batch behind the last one, in a turn that goes on. OK, BEHIND, DOWN: nothing of the turn will be written, and
+     * it is to be released. */
+    enum ld_shared_rc (*put)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch, struct ld_message *why);
     /* Waits up to --log-wait for the answer: OK, the batch is there; BEHIND, it is not and never will be; UNKNOWN. */
     enum ld_shared_rc (*settle)(struct ld_shared_log *l, uint64_t id, const struct ld_shared_batch *batch,
                                 struct ld_message *why);
@@ -168,6 +175,14 @@ struct ld_shared_ops {
     enum ld_shared_rc (*rates)(struct ld_shared_log *l,
                                void (*fn)(void *arg, const char *name, const struct ld_rate *own), void *arg,
                                struct ld_message *why);
+    /* Takes what one server does for all of a tenant, where nobody has it or whoever had it has been silent for long;
+     * renews it where it is ours. view: what it tells of it, kept for the others; NULL: nothing new. OK: it is ours
+     * now; BEHIND: another has it; DOWN. */
+    enum ld_shared_rc (*hold)(struct ld_shared_log *l, uint64_t id, const char *view, struct ld_message *why);
+    /* fn is told who has it, and what was last told of it (NULL: nothing). OK, NONE: nobody, DOWN. */
+    enum ld_shared_rc (*held)(struct ld_shared_log *l, uint64_t id,
+                              void (*fn)(void *arg, const char *node, const char *view), void *arg,
+                              struct ld_message *why);
     void (*health)(struct ld_shared_log *l, struct ld_shared_health *out);
     void (*close)(struct ld_shared_log *l); /* no turn is open */
 };

@@ -39,6 +39,7 @@ struct ld_challengers {
     bool has_looked;         /* into the file */
     atomic_bool is_unsaved;  /* a history is another one than the file's */
     bool has_more;           /* the job's: lines are left */
+    atomic_bool was_wanted;  /* when the job last began */
     _Atomic uint64_t cursor; /* all have read so far */
     _Atomic uint64_t
         fired; /* version of the configuration for which the guardrail has asked for a promotion; 0: none */
@@ -65,12 +66,18 @@ static void drop(void *task)
     pthread_mutex_destroy(&c->list_lock);
 }
 
+/* Of several servers of a log one follows. */
+static bool is_wanted(const struct ld_tenant *t)
+{
+    return atomic_load(&t->has_challengers) && ld_tenant_is_held(t);
+}
+
 uint64_t ld_challengers_lag(const struct ld_tenant *t)
 {
     const struct ld_challengers *c = ld_task_find(t, &ld_following);
     const uint64_t tip = atomic_load(&t->tip), cursor = c != NULL ? atomic_load(&c->cursor) : 0;
 
-    return atomic_load(&t->has_challengers) && tip > cursor ? tip - cursor : 0;
+    return is_wanted(t) && tip > cursor ? tip - cursor : 0;
 }
 
 size_t ld_challengers_bytes(const struct ld_tenant *t)
@@ -378,6 +385,8 @@ static void take_settings(struct ld_challengers *c)
     ld_tenant_read_lock(c->task.t, &settings);
     copy = *settings;
     ld_tenant_read_unlock(c->task.t);
+    if (!ld_tenant_is_held(c->task.t))
+        copy.n_challengers = 0;
     pthread_mutex_lock(&c->lock);
     follow_settings(c, &copy);
     pthread_mutex_unlock(&c->lock);
@@ -406,6 +415,7 @@ static void run(void *task)
     struct ld_challengers *c = task;
     const int64_t start_us = ld_monotonic_us();
 
+    atomic_store(&c->was_wanted, is_wanted(c->task.t));
     c->has_more = false;
     if (look_into_file(c))
         take_settings(c);
@@ -462,14 +472,15 @@ static void finish(void *task)
         ld_task_run(&c->task);
 }
 
-/* The log has something that not all have read, or there are followers that nobody wants any more. */
+/* The log has something that not all have read, or there are followers that nobody wants any more, or not here. */
 static enum ld_chore tick(struct ld_tenant *t)
 {
     struct ld_challengers *c = NULL;
 
-    if (!atomic_load(&t->has_challengers) && ld_challengers_bytes(t) == 0)
+    if (!is_wanted(t) && ld_challengers_bytes(t) == 0)
         return LD_CHORE_NONE;
-    if ((c = ld_task_of(t, &ld_following)) != NULL && atomic_load(&c->cursor) != atomic_load(&t->tip) &&
+    if ((c = ld_task_of(t, &ld_following)) != NULL &&
+        (atomic_load(&c->cursor) != atomic_load(&t->tip) || atomic_load(&c->was_wanted) != is_wanted(t)) &&
         atomic_load(&c->task.state) == LD_TASK_RESTS)
         ld_task_run(&c->task);
     return LD_CHORE_NONE;

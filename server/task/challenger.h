@@ -13,6 +13,9 @@
  * The traffic pays for none of this but the candidates in its log. A challenger is a function of the log and of its
  * configuration: one that is declared later, or after a start, follows from the log's first line.
  *
+ * Of several servers that share a log one follows a tenant's challengers, and tells the others what it has found
+ * (tenants/registry_held.c). Where it is gone another one does, from the log's first line.
+ *
  * What makes one begin anew: its configuration is another; the log's beginning gave way to a summary before it was
  * read; a user was erased. A challenger that would take the tenant beyond its quota of memory is stopped, and what
  * serves is never refused for its sake. */
@@ -47,5 +50,13 @@ void ld_challengers_keep(struct ld_tenant *t);
 
 /* The same as the job has left them, without digests: for who must not wait for it. O(1). */
 size_t ld_challengers_glance(const struct ld_tenant *t, struct ld_challenger_view out[LD_MAX_CHALLENGERS]);
+
+/* All that GET /tenants/{t}/challengers tells, JSON. node: who follows, NULL: nobody else could; is_hurried: as a
+ * glance. Each is of one moment; the log may have gone on since. malloc'd; NULL: no memory. */
+struct ld_challengers_telling {
+    const char *node;
+    bool is_hurried, has_history;
+};
+char *ld_challengers_text(struct ld_tenant *t, const struct ld_challengers_telling *how, size_t *n);
 
 #endif

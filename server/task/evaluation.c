@@ -471,6 +471,17 @@ static int start_new(struct ld_evaluating *x, struct ld_op *op)
     return 0;
 }
 
+void ld_evaluation_miss(const char *node, const char *id, struct ld_problem *p)
+{
+    if (node == NULL)
+        ld_problem_set_as(p, LD_NO_EVALUATION, "the tenant has no evaluation '%.64s'", id);
+    else
+        ld_problem_set_as(p, LD_NO_EVALUATION,
+                          "server %.64s has no evaluation '%.64s' of the tenant: of servers that share a log each has "
+                          "those that it was asked for, and begins the ids that it makes with its name",
+                          node, id);
+}
+
 /* The one that op->user names: ended if it is under way, else forgotten. */
 static int start_removal(struct ld_evaluating *x, struct ld_op *op)
 {
@@ -487,7 +498,7 @@ static int start_removal(struct ld_evaluating *x, struct ld_op *op)
     if (ld_store_has_evaluation(t->store, op->user, &is_known) != LD_STORE_OK)
         ld_op_refuse_busy(op, "the tenant's file cannot be read");
     else if (!is_known)
-        ld_problem_set_as(ld_op_problem(op), LD_NO_EVALUATION, "the tenant has no evaluation '%.64s'", op->user);
+        ld_evaluation_miss(t->world->shared != NULL ? t->world->node : NULL, op->user, ld_op_problem(op));
     else if (ld_store_forget_evaluation(t->store, op->user, &why) != LD_STORE_OK)
         ld_op_refuse_busy(op, "the commit failed; nothing was removed");
     return 0;

@@ -17,4 +17,8 @@ struct ld_evaluation_live {
 /* From any thread. */
 void ld_evaluation_look(const struct ld_tenant *t, struct ld_evaluation_live *out);
 
+/* 404, in words. node: this server's name where several share a log, else NULL. */
+struct ld_problem;
+void ld_evaluation_miss(const char *node, const char *id, struct ld_problem *p);
+
 #endif

@@ -50,6 +50,7 @@ struct job {
     struct ld_row *row;
     struct ld_doc **doc;
     size_t n_rows, n_bytes;
+    struct ld_restored found; /* so far */
 };
 
 /* --- faults ------------------------------------------------------------------------------------------------- */
@@ -89,6 +90,20 @@ static int look(void *arg, const struct ld_row *row, struct ld_problem *fault)
         return LD_STORE_CORRUPT;
     }
     return is_stopped(arg) ? LD_STORE_STOPPED : 0;
+}
+
+/* A line into the model, and what its server is to know of it. */
+static enum kb_err fold_line(void *arg, struct ld_line *line, struct kb_errmsg *msg)
+{
+    struct job *j = arg;
+    const struct ld_settings *settings = ld_line_settings(&line->ev);
+
+    if (settings != NULL) {
+        j->found.is_relaxed = settings->is_relaxed;
+        j->found.has_retention = settings->keep_events > 0 || settings->keep_age_ms > 0;
+    }
+    j->found.has_summary |= line->ev.type == KB_EV_SUMMARY;
+    return kb_engine_fold(j->engine, &line->ev, msg);
 }
 
 /* --- from a file ------------------------------------------------------------------------------------------- */
@@ -165,7 +180,7 @@ static enum kb_err add_row(struct job *j, struct ld_line *line)
 static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
     struct job *j = arg;
-    enum kb_err rc = kb_engine_fold(j->engine, &line->ev, msg);
+    enum kb_err rc = fold_line(j, line, msg);
 
     if (rc == KB_OK)
         rc = add_row(j, line);
@@ -180,7 +195,6 @@ static int take_lines(struct job *j, struct ld_lines *from)
     int end;
 
     j->fold.sink.take = take;
-    j->fold.sink.to = j;
     while (ld_fold_lines(&j->fold, from, SIZE_MAX, &end))
         continue;
     if (end == LD_LINES_LONG) {
@@ -267,7 +281,10 @@ static int finish(struct job *j, struct ld_restored *out)
         ld_problem_set(j->p, 503, "out of memory");
         return -1;
     }
-    *out = (struct ld_restored){.events = j->fold.n_lines, .seq = j->fold.seq, .digest = kb_engine_digest(j->engine)};
+    *out = j->found;
+    out->events = j->fold.n_lines;
+    out->seq = j->fold.seq;
+    out->digest = kb_engine_digest(j->engine);
     save_model(j);
     return close_whole(j);
 }
@@ -283,6 +300,8 @@ int ld_restore(const struct ld_restore *how, struct ld_restored *out, struct ld_
         ld_fold_init(&j.fold, ld_engine_sink(j.engine));
         j.fold.sink.before = look;
         j.fold.sink.watch = &j;
+        j.fold.sink.take = fold_line;
+        j.fold.sink.to = &j;
         rc = how->lines != NULL ? restore_lines(&j) : restore_file(&j);
     }
     if (rc == 0)

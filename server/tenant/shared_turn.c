@@ -36,6 +36,11 @@
 #define WAL_BYTES ((int64_t)8 << 20)
 #define MOST_RENEWALS 4 /* in one go: each time lines were rewritten in between */
 
+/* Lines that are folded while others wait for the row, some 20 ms of work; and how often one that is further behind
+ * steps back to read on without it. Then it takes what there is: who writes without a pause must not keep it out. */
+#define HELD_LINES (2 * LD_BATCH_EVENTS)
+#define MOST_STEPS_BACK 4
+
 /* ---- the turn ------------------------------------------------------------------------------------------ */
 
 /* Logs edges only, as a commit that fails does (commit.c). */
@@ -81,6 +86,20 @@ static void agree(struct ld_tenant *t)
         t->now_ms = s->at_ms; /* times of the log never go back, whoever's clock is behind */
 }
 
+/* A turn that is being taken. */
+struct taking {
+    struct ld_tenant *t;
+    uint64_t n_most; /* lines followed by then: no more while the row is locked */
+};
+
+static enum ld_shared_rc follow_some(void *arg, const struct ld_shared_batch *batch)
+{
+    const struct taking *taking = arg;
+
+    return taking->t->shared.n_followed + batch->n > taking->n_most ? LD_SHARED_BEHIND
+                                                                    : ld_shared_follow(taking->t, batch);
+}
+
 /* Where lines of the log were rewritten. OK: it may be read on from where the copy stands now. */
 static enum ld_shared_rc renew(struct ld_tenant *t, struct ld_message *why)
 {
@@ -91,21 +110,52 @@ static enum ld_shared_rc renew(struct ld_tenant *t, struct ld_message *why)
     return rc == LD_SHARED_REWRITTEN ? LD_SHARED_DOWN : rc;
 }
 
+/* A piece at a time, until there is no more: the last answer may be old, so the next one says what there is. */
+static enum ld_shared_rc read_on(struct ld_tenant *t, struct ld_message *why)
+{
+    struct ld_shared *s = &t->shared;
+    struct ld_shared_log *log = t->world->shared;
+    enum ld_shared_rc rc;
+    uint64_t n;
+
+    do {
+        const struct ld_shared_place place = s->place;
+
+        n = s->n_followed;
+        rc = s->is_stale ? LD_SHARED_REWRITTEN
+                         : log->ops->read(log, s->id, &place, READ_BYTES, ld_shared_follow, t, why);
+        if (rc == LD_SHARED_REWRITTEN)
+            rc = renew(t, why); /* a change of n_followed has it go on */
+        if (ld_store_wal_bytes(t->store) > WAL_BYTES)
+            (void)ld_store_checkpoint(t->store); /* upkeep comes at the end of a turn, and this may be a long log */
+    } while (rc == LD_SHARED_OK && s->n_followed != n && !ld_progress_is_over(t->world->progress) &&
+             !atomic_load(&t->is_doomed));
+    return rc;
+}
+
+/* Who is far behind reads on without the turn first, or all others would wait for its fold; who has lines that were
+ * rewritten since gets the new ones first. */
 static enum ld_shared_rc take(struct ld_tenant *t, struct ld_message *why)
 {
     struct ld_shared *s = &t->shared;
     struct ld_shared_log *log = t->world->shared;
-    enum ld_shared_rc rc = LD_SHARED_REWRITTEN;
+    enum ld_shared_rc rc = LD_SHARED_OK;
+    int n_back = 0, n_renewed = 0;
 
-    for (int n = 0; rc == LD_SHARED_REWRITTEN && n < MOST_RENEWALS; n++) {
+    while (rc == LD_SHARED_OK) {
         const struct ld_shared_place place = s->place;
+        struct taking taking = {t, n_back < MOST_STEPS_BACK ? s->n_followed + HELD_LINES : UINT64_MAX};
 
-        rc = s->is_stale ? LD_SHARED_REWRITTEN : log->ops->take(log, s->id, &place, ld_shared_follow, t, &s->turn, why);
-        if (rc != LD_SHARED_REWRITTEN || (rc = renew(t, why)) != LD_SHARED_OK)
-            return rc;
-        rc = LD_SHARED_REWRITTEN;
+        rc =
+            s->is_stale ? LD_SHARED_REWRITTEN : log->ops->take(log, s->id, &place, follow_some, &taking, &s->turn, why);
+        if (rc == LD_SHARED_BEHIND && n_back++ < MOST_STEPS_BACK)
+            rc = read_on(t, why);
+        else if (rc == LD_SHARED_REWRITTEN && n_renewed++ < MOST_RENEWALS)
+            rc = renew(t, why);
+        else
+            return rc == LD_SHARED_REWRITTEN ? LD_SHARED_DOWN : rc;
     }
-    return LD_SHARED_DOWN;
+    return rc;
 }
 
 bool ld_shared_begin(struct ld_tenant *t)
@@ -183,31 +233,16 @@ bool ld_shared_takes(struct ld_tenant *t, struct ld_op *op)
 
 /* ---- reading on ------------------------------------------------------------------------------------------ */
 
-/* A piece at a time, until there is no more: the last answer may be old, so the next one says what there is. */
 void ld_shared_read(struct ld_tenant *t)
 {
     struct ld_shared *s = &t->shared;
-    struct ld_shared_log *log = t->world->shared;
     const uint64_t n_before = s->n_followed;
-    enum ld_shared_rc rc = LD_SHARED_OK;
     struct ld_message why = {""};
-    uint64_t n;
 
     if (!atomic_exchange(&s->is_asked, false) || t->read_only_from > 0 || atomic_load(&t->is_doomed))
         return;
     s->why.text[0] = '\0';
-    do {
-        const struct ld_shared_place place = s->place;
-
-        n = s->n_followed;
-        rc = s->is_stale ? LD_SHARED_REWRITTEN
-                         : log->ops->read(log, s->id, &place, READ_BYTES, ld_shared_follow, t, &why);
-        if (rc == LD_SHARED_REWRITTEN)
-            rc = renew(t, &why); /* a change of n_followed has it go on */
-        if (ld_store_wal_bytes(t->store) > WAL_BYTES)
-            (void)ld_store_checkpoint(t->store); /* upkeep comes at the end of a turn, and this may be a long log */
-    } while (rc == LD_SHARED_OK && s->n_followed != n && !ld_progress_is_over(t->world->progress) &&
-             !atomic_load(&t->is_doomed));
+    const enum ld_shared_rc rc = read_on(t, &why);
     show(t, n_before);
     if (rc == LD_SHARED_OK)
         agree(t);

@@ -433,6 +433,21 @@ uint64_t ld_tenant_read_only(const struct ld_tenant *t, const char **fault)
     return t->read_only_from;
 }
 
+bool ld_tenant_has_held_work(const struct ld_tenant *t)
+{
+    return atomic_load(&t->has_challengers);
+}
+
+bool ld_tenant_is_held(const struct ld_tenant *t)
+{
+    return t->world->shared == NULL || atomic_load(&t->is_held);
+}
+
+void ld_tenant_set_held(struct ld_tenant *t, bool is_held)
+{
+    atomic_store(&t->is_held, is_held);
+}
+
 bool ld_tenant_is_rebuilding(const struct ld_tenant *t)
 {
     return atomic_load(&t->is_rebuilding);

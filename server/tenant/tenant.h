@@ -226,6 +226,12 @@ struct ld_tenant_shared {
 };
 void ld_tenant_shared(const struct ld_tenant *t, struct ld_tenant_shared *out);
 
+/* Whether the configuration has work that one server does for all, and whether that is this one: always, where no log
+ * is shared. */
+bool ld_tenant_has_held_work(const struct ld_tenant *t);
+bool ld_tenant_is_held(const struct ld_tenant *t);
+void ld_tenant_set_held(struct ld_tenant *t, bool is_held);
+
 /* In a writer's thread (turns.h): one turn; whether more waits afterwards. */
 bool ld_tenant_run_writer(struct ld_tenant *t);
 /* Before the scheduler stops: models that are being built are left as they are, to be begun again at the next start. */

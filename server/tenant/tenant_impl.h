@@ -78,6 +78,7 @@ struct ld_tenant {
     atomic_size_t bytes, model_bytes; /* after the writer's last turn: of all, and of the engine */
     _Atomic uint64_t tip;             /* the last event that is applied, after the writer's last batch */
     atomic_bool has_challengers;      /* the configuration has */
+    atomic_bool is_held;              /* what one server of a shared log does for all is this one's */
     _Atomic int64_t next_expiry_ms;
     _Atomic int64_t next_look_ms;         /* at what the log may lose by its retention; INT64_MAX: none is set */
     _Atomic uint64_t log_first, log_kept; /* numbers of the log's first line, and of the first event behind a summary */

@@ -244,6 +244,8 @@ static void adopt(struct ld_tenants *r, const char *name, const char *file, cons
 int ld_tenants_adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
                      struct ld_problem *p)
 {
+    if (r->nodes != NULL)
+        return ld_nodes_adopt(r, name, file, p);
     pthread_mutex_lock(&r->change_lock);
     if (is_free(r, name, p))
         adopt(r, name, file, snapshot, p);

@@ -10,6 +10,8 @@
  *   registry_nodes.c     the other servers of a shared log
  *   registry_renewals.c  what they have rewritten in it
  *   registry_common.c    what they have in common beside it
+ *   registry_held.c      what one of them does for all
+ *   registry_import.c    tenants that come whole
  *   registry_waiting.c   requests for names that only those may know; making and deleting tenants there
  *
  * A tenant is a member of the table whether or not it is in memory:
@@ -47,6 +49,7 @@ struct ld_member {
     uint64_t shared_id;       /* in the shared log; 0: none, or not seen there yet. Set by the thread that asks it */
     uint64_t behind_seq;      /* likewise: the line that it has not come to, and since when; 0: there is none */
     int64_t behind_us;
+    int64_t held_us;     /* likewise: when what one server does for all is to be asked for again */
     uint64_t generation; /* likewise: the last rewriting that its files are known to have */
     bool is_lost;        /* likewise: the log had it, and says now that it never did */
     /* FAILED: */
@@ -129,6 +132,11 @@ bool ld_rate_take_over(struct ld_tenants *r, const char *name, const struct ld_r
 
 /* registry_common.c. Sees what has changed. */
 void ld_tenants_follow_common(struct ld_tenants *r);
+/* registry_import.c. As ld_tenants_adopt, into the log: the file is left as it is. */
+int ld_nodes_adopt(struct ld_tenants *r, const char *name, const char *file, struct ld_problem *p);
+
+/* registry_held.c */
+void ld_tenants_hold_work(struct ld_tenants *r);
 /* change_lock held. Into the log; p says 404 or 503. */
 void ld_nodes_set_rate(struct ld_tenants *r, const char *name, const struct ld_rate *own, struct ld_problem *p);
 

@@ -308,6 +308,7 @@ bool ld_tenants_poll(struct ld_tenants *r)
         ld_tenants_follow_common(r);
         lag_us = follow(r, &tips);
         renew(r, &tips);
+        ld_tenants_hold_work(r);
     } else if (why.text[0] == '\0') {
         ld_fail(&why, "%s", ld_shared_say(rc));
     }

@@ -196,7 +196,7 @@ def test_who_has_a_key_gets_in_while_the_log_is_away(tmp_path_factory):
             (folder / "s" / "fresh").mkdir()
             servers.servers.append(fresh)
             fresh.start()  # it has never read a key, and there may be some
-            assert status(Client(fresh)) == 401 and status(Client(fresh, key=root)) == 401
+            assert status(Client(fresh)) == 503 and status(Client(fresh, key=root)) == 503
             for instance in sorted(database.instances, key=lambda i: i.is_standby):
                 (instance.home / "dead").unlink(missing_ok=True)
                 instance.start()

@@ -18,7 +18,7 @@ from harness import NDJSON, Client, Server
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
 
 # Each is a way in which what is folded could differ from what was served: a factor that grows, chance in the log, sums and corrections,
-# lengthscales that move and a hand-over, windows that close, arms that stick, many metrics.
+# lengthscales that move and a hand-over, windows that close, arms that stick, many metrics, objects that become vectors.
 SHAPES = {
     "exact": dict(algorithm="lk-gp-ucb", arm_dim=1, context_dim=1),
     "kors": dict(algorithm="laplaced-kors", arm_dim=1, context_dim=1, aggregation="sum", metrics=[{"name": "spent", "aggregation": "sum"}],
@@ -28,6 +28,8 @@ SHAPES = {
     "window": dict(algorithm="laplaced", reward_window_s=0.4, default_reward=0.0),
     "experiment": dict(algorithm="random", experiment={"difference": 0.1}),
     "default": dict(algorithm="laplaced"),
+    "named": dict(algorithm="laplaced-kors", features={"mapping": "names-1", "dim": 16, "seed": 5, "weights": {"hour": 2.5}}),
+    "split": dict(algorithm="laplaced", default_reward=None, rule={"type": "split", "epsilon": 0.1, "weights": {f"arm{i}": 1 + i for i in range(6)}}),
 }
 
 
@@ -56,7 +58,7 @@ def act(api, name, config, rng, n):
     opened = []
     for i in range(n):
         what, user = rng.random(), f"u{rng.randrange(8)}"
-        body = {"user": user, **({"context": [rng.randrange(9) / 8]} if config.get("context_dim") else {})}
+        body = {"user": user, **context(config, rng)}
         if what < 0.45:
             told = api.call("POST", "/select", body, tenant=name, expect=(200, 409)).json
             if "decision" in told:
@@ -80,7 +82,15 @@ def act(api, name, config, rng, n):
             api.call("PATCH", f"/tenants/{name}", {"seed": rng.randrange(10**6)}, expect=(200, 409))
 
 
+def context(config, rng):
+    if "features" in config:
+        return {"context": {"hour": rng.randrange(24), "device": rng.choice(["phone", "tablet"]), "article": {"topic": rng.choice("abc")}}}
+    return {"context": [rng.randrange(9) / 8]} if config.get("context_dim") else {}
+
+
 def arm(config, i, rng):
+    if "features" in config:
+        return {"id": f"arm{i}", "features": {"topic": rng.choice("abc"), "length": i}}
     return {"id": f"arm{i}", **({"features": [rng.randrange(9) / 8]} if config.get("arm_dim") else {})}
 
 
@@ -163,6 +173,40 @@ def test_arrays_of_rewards_and_activations_at_three_servers_count_once(trio, thr
     assert collections.Counter(e["type"] for e in events)["rewarded"] == len(rewards)
 
 
+def test_doors_of_other_protocols_at_three_servers_are_one_service(trio, three):
+    """Feature flags by OpenFeature's protocol, /route for proxies, Personalizer's Rank: what is decided at one sticks, and is rewarded, at another."""
+    name = "doors"
+    three[0].put_tenant(name, algorithm="ts", default_reward=None, routing={"sticky": {"ttl_s": 3600}})
+    three[0].put_arms(name, [{"id": i, "value": {"color": i}} for i in ("red", "green", "blue")])
+    settle(three, name)
+    rng, variants = random.Random(8), {}
+    for i in range(60):
+        user, (one, other) = f"u{i % 9}", rng.sample(three, 2)
+        flag = one.call("POST", f"/ofrep/v1/evaluate/flags/{name}", {"context": {"targetingKey": user}}).json
+        assert flag["value"] == {"color": flag["variant"]} and variants.setdefault(user, flag["variant"]) == flag["variant"]
+        told = other.call("GET", f"/route/{name}", query={"user": user, "decision": f"route{i}"}, expect=204).headers
+        assert (told["Laplaced-Arm"], told["Laplaced-Decision"]) == (variants[user], f"route{i}") and "Laplaced-Fallback" not in told
+        assert one.reward(f"route{i}", i % 2, tenant=name)["applied"]
+        assert other.reward(flag["metadata"]["decision"], i % 2, tenant=name)["applied"]
+    all_flags = three[1].call("POST", "/ofrep/v1/evaluate/flags", {"context": {"targetingKey": "u1"}}).json["flags"]
+    assert [f["variant"] for f in all_flags if f["key"] == name] == [variants["u1"]]
+    log, _ = settle(three, name)
+    kinds = collections.Counter(e["type"] for e in events_of(log))
+    assert kinds["rewarded"] == 120 and kinds["decided"] in (120, 121), kinds
+
+    three[0].put_tenant("ranked", algorithm="ucb", default_reward=None)
+    for i in range(40):
+        body = {"eventId": f"e{i}", "actions": [{"id": a} for a in "abc"], "deferActivation": i % 2 == 0}
+        told = at_once(*[lambda api=api: api.call("POST", "/personalizer/v1.0/rank", body, tenant="ranked", expect=201).json["rewardActionId"] for api in three])
+        assert len(set(told)) == 1, told
+        if i % 2 == 0:
+            at_once(*[lambda api=api: api.call("POST", f"/personalizer/v1.0/events/e{i}/activate", tenant="ranked", expect=204) for api in three])
+        at_once(*[lambda api=api: api.call("POST", f"/personalizer/v1.0/events/e{i}/reward", {"value": 0.5}, tenant="ranked", expect=204) for api in three])
+    log, _ = settle(three, "ranked")
+    kinds = collections.Counter(e["type"] for e in events_of(log))
+    assert (kinds["decided"], kinds["activated"], kinds["rewarded"]) == (40, 20, 40), kinds
+
+
 def test_an_export_or_a_copy_brings_a_tenant_to_a_server_that_is_alone(trio, three, tmp_path):
     alone = Server(tmp_path)
     try:
@@ -172,10 +216,14 @@ def test_an_export_or_a_copy_brings_a_tenant_to_a_server_that_is_alone(trio, thr
             lines = random.choice(three).call("GET", f"/tenants/{name}/export").content
             Client(alone).call("POST", f"/tenants/{name}/import", raw=lines, kind=NDJSON, expect=201)
             assert Client(alone).digest(name) == three[0].digest(name), name
+            random.choice(three).call("POST", f"/tenants/{name}-back/import", raw=lines, kind=NDJSON, expect=201)
+            for api in three:
+                wait_for(lambda: api.call("GET", f"/tenants/{name}-back", expect=(200, 503)).status == 200)
+            assert settle(three, f"{name}-back")[1] == three[0].digest(name), name
             copy = random.choice(three).call("POST", f"/tenants/{name}/snapshot").content
             Client(alone).call("PUT", f"/tenants/{name}-copy/snapshot", raw=copy, kind="application/vnd.sqlite3", expect=201)
             assert Client(alone).digest(f"{name}-copy") == three[0].digest(name), name
-            Client(alone).select("u", tenant=f"{name}-copy", candidates=["arm1", "arm2"], **({"context": [0.5]} if "context_dim" in SHAPES[shape] else {}))
+            Client(alone).select("u", tenant=f"{name}-copy", candidates=["arm1", "arm2"], **context(SHAPES[shape], random.Random(1)))
     finally:
         alone.close()
 

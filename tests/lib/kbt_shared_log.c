@@ -187,6 +187,22 @@ static enum ld_shared_rc drop(struct ld_shared_log *log, uint64_t id, struct ld_
     return LD_SHARED_OK;
 }
 
+/* Counts the lines that are told while the row is locked. */
+struct counting {
+    ld_shared_take_fn fn;
+    void *arg;
+    size_t n;
+};
+
+static enum ld_shared_rc count(void *arg, const struct ld_shared_batch *batch)
+{
+    struct counting *c = arg;
+    const enum ld_shared_rc rc = c->fn(c->arg, batch);
+
+    c->n += rc == LD_SHARED_OK ? batch->n : 0;
+    return rc;
+}
+
 static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
                               ld_shared_take_fn fn, void *arg, struct ld_shared_turn **turn, struct ld_message *why)
 {
@@ -205,7 +221,10 @@ static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const stru
         abort(); /* one thread: it would wait for ever */
     t->is_taken = true;
     decide(t);
-    const enum ld_shared_rc rc = tell(t, after, SIZE_MAX, fn, arg, why);
+    struct counting counting = {fn, arg, 0};
+    const enum ld_shared_rc rc = tell(t, after, SIZE_MAX, count, &counting, why);
+    if (counting.n > l->most_held)
+        l->most_held = counting.n;
     if (rc == LD_SHARED_OK)
         *turn = calloc(1, sizeof **turn);
     if (*turn != NULL)
@@ -480,6 +499,27 @@ static enum ld_shared_rc rates(struct ld_shared_log *log,
     return LD_SHARED_OK;
 }
 
+static enum ld_shared_rc hold(struct ld_shared_log *log, uint64_t id, const char *view, struct ld_message *why)
+{
+    const struct kbt_shared_tenant *t = find_id(log_of(log), id);
+
+    (void)view;
+    (void)why;
+    return t != NULL && !t->is_held ? LD_SHARED_OK : LD_SHARED_BEHIND;
+}
+
+static enum ld_shared_rc held(struct ld_shared_log *log, uint64_t id,
+                              void (*fn)(void *arg, const char *node, const char *view), void *arg,
+                              struct ld_message *why)
+{
+    const struct kbt_shared_tenant *t = find_id(log_of(log), id);
+
+    if (t == NULL || !t->is_held)
+        return say(LD_SHARED_NONE, why, "nobody has it");
+    fn(arg, "another", NULL);
+    return LD_SHARED_OK;
+}
+
 static void health(struct ld_shared_log *log, struct ld_shared_health *out)
 {
     (void)log;
@@ -507,6 +547,8 @@ static const struct ld_shared_ops operations = {.find = find,
                                                 .change_key = change_key,
                                                 .set_rate = set_rate,
                                                 .rates = rates,
+                                                .hold = hold,
+                                                .held = held,
                                                 .health = health,
                                                 .close = close_nothing};
 

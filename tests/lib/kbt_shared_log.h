@@ -36,6 +36,7 @@ struct kbt_shared_tenant {
     uint64_t generation, coming_generation;
     bool has_rate;
     struct ld_rate rate;
+    bool is_held; /* by another server */
 };
 
 #define KBT_SHARED_TENANTS 4
@@ -57,6 +58,7 @@ struct kbt_shared_log {
     void (*meddle)(void *arg); /* before a turn is given to who asks for it: others may write; NULL: nobody does */
     void *arg;
     size_t n_takes, meddle_at; /* not before so many takes */
+    size_t most_held;          /* lines that were told in one take, at most */
     /* How often: */
     size_t n_ok, n_behind, n_down, n_unknown_in, n_unknown_out, n_unsettled, n_untaken, n_rewrites;
 };

@@ -727,6 +727,65 @@ START_TEST(a_log_with_other_lines_stops_changes_and_leaves_reading)
 }
 END_TEST
 
+/* n observations by the server, 500 a request. */
+static void observe_many(int i, size_t n)
+{
+    static char text[40000];
+    static size_t number;
+
+    for (size_t k = 0; k < n; k += 500) {
+        size_t at = 0;
+        for (size_t j = 0; j < 500; j++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "{\"user\":\"u%zu\",\"arm\":\"x\",\"reward\":%d}\n",
+                                   number++ % 7, (int)(j % 2));
+        expect_status(node[i].t, op_observe(node[i].t, text, true), 200);
+    }
+}
+
+static void observe_more(void *arg)
+{
+    const size_t *n = arg;
+
+    if (shared.n_takes >= 400) /* it ends at last */
+        return;
+    shared.meddle = NULL; /* of the other's own takes */
+    observe_many(1, *n);
+    shared.meddle = observe_more;
+}
+
+START_TEST(who_is_far_behind_reads_on_before_it_keeps_others_from_the_row)
+{
+    begin_with(PLAIN, FOUR);
+    observe_many(1, 20000);
+    shared.most_held = 0;
+    expect_status(node[0].t, op_select(node[0].t, "{\"user\":\"u\"}", "d0"), 200);
+    ck_assert_uint_le(shared.most_held, 2 * LD_BATCH_EVENTS);
+    follow(1);
+    follow(2);
+    compare_nodes();
+    end();
+}
+END_TEST
+
+START_TEST(who_writes_without_a_pause_keeps_nobody_out)
+{
+    size_t n = 6000; /* more than is followed under the row, whenever it is asked for */
+
+    begin_with(PLAIN, FOUR);
+    shared.n_takes = 0;
+    shared.meddle_at = 1;
+    shared.meddle = observe_more;
+    shared.arg = &n;
+    expect_status(node[0].t, op_select(node[0].t, "{\"user\":\"u\"}", "d0"), 200);
+    shared.meddle = NULL;
+    ck_assert_uint_gt(shared.most_held, 2 * LD_BATCH_EVENTS); /* at the last of its tries */
+    follow(1);
+    follow(2);
+    compare_nodes();
+    end();
+}
+END_TEST
+
 START_TEST(a_full_disk_of_a_copy_loses_nothing_that_the_log_has)
 {
     begin_with(PLAIN, FOUR);
@@ -776,6 +835,8 @@ int main(void)
     tcase_add_test(single, a_clock_that_is_far_ahead_closes_no_window_before_its_time);
     tcase_add_test(single, a_copy_is_refused_without_its_log_and_put_aside_under_another);
     tcase_add_test(single, a_log_with_other_lines_stops_changes_and_leaves_reading);
+    tcase_add_test(single, who_is_far_behind_reads_on_before_it_keeps_others_from_the_row);
+    tcase_add_test(single, who_writes_without_a_pause_keeps_nobody_out);
     tcase_add_test(single, a_full_disk_of_a_copy_loses_nothing_that_the_log_has);
     suite_add_tcase(suite, single);
     return kbt_run_suite(suite);

@@ -1,0 +1,277 @@
+"""Work beside the log of a tenant that several servers share: replays, evaluations, challengers and what comes of them."""
+import concurrent.futures
+import json
+import random
+import time
+
+import pytest
+import requests
+
+import pg
+from servers import Servers, at_once, events_of, init, log_of, settle, wait_for
+from harness import NDJSON, Client, Server
+
+pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    with pg.Cluster(tmp_path_factory.mktemp("pg"), 1) as cluster:
+        init(cluster.url)
+        yield cluster
+
+
+@pytest.fixture
+def own(tmp_path_factory):
+    """For servers that die: a server's name is no other's of the same log."""
+    with pg.Cluster(tmp_path_factory.mktemp("own"), 1) as cluster:
+        init(cluster.url)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def trio(database, tmp_path_factory):
+    servers = Servers(tmp_path_factory.mktemp("servers"), database.url)
+    servers.ready()
+    yield servers
+    servers.end()
+
+
+@pytest.fixture
+def three(trio):
+    return trio.clients()
+
+
+@pytest.fixture
+def name(request):
+    return "t-" + request.node.name[5:60].replace("_", "-").split("[")[0]
+
+
+def play(apis, name, n, rng, pays=lambda arm: float(arm > "w"), first=0):
+    """Decisions with their rewards, each at any server."""
+    for i in range(first, first + n):
+        told = rng.choice(apis).select(f"u{i % 7}", decision=f"d{i}", tenant=name, candidates=["v", "w", "x", "y"])
+        rng.choice(apis).reward(told["decision"], pays(told["arm"]), tenant=name)
+
+
+# ---- replays
+
+def replay(api, name, head, log=b"", expect=200):
+    answer = api.call("POST", f"/tenants/{name}/replay", raw=json.dumps({"type": "replay", **head}).encode() + b"\n" + log, kind=NDJSON, expect=expect)
+    return json.loads(answer.text.splitlines()[-1])
+
+
+def test_a_replay_at_any_server_is_the_tenant_and_makes_no_other(three, name):
+    three[0].put_tenant(name, algorithm="laplaced-kors")
+    play(three, name, 60, random.Random(1))
+    log, digest = settle(three, name)
+    configuration = three[0].call("GET", f"/tenants/{name}").json["configuration"]
+    reports = [replay(api, name, {"configuration": configuration, "log": "own"}) for api in three]
+    reports += [replay(three[0], name, {"configuration": configuration}, three[1].call("GET", f"/tenants/{name}/export").content)]
+    assert {r["type"] for r in reports} == {"report"} and {r["model"]["digest"] for r in reports} == {digest}
+    other = [replay(api, name, {"configuration": {"algorithm": "ts"}, "log": "own"}) for api in three]
+    assert other[0] == other[1] == other[2] and other[0]["model"]["digest"] != digest
+    made = replay(three[0], name, {"configuration": {"algorithm": "ts"}, "log": "own", "commit": f"{name}-made"})
+    assert made["type"] == "report" and made["tenant"] == f"{name}-made"
+    wait_for(lambda: all(api.call("GET", f"/tenants/{name}-made", expect=(200, 503)).status == 200 for api in three))
+    assert settle(three, f"{name}-made")[1] == other[0]["model"]["digest"]
+    assert settle(three, name) == (log, digest)
+
+
+# ---- tenants that come whole
+
+def test_a_tenant_of_a_server_that_was_alone_comes_whole_and_goes_on(three, name, tmp_path):
+    """As lines or as a file: at every server the same model, which then learns."""
+    shapes = {"plain": dict(algorithm="ucb"), "kors": dict(algorithm="laplaced-kors", representation={"type": "kors", "lambda": 0.2, "max_dictionary": 12}),
+              "sum": dict(algorithm="ts", aggregation="sum", default_reward=None)}
+    alone = Server(tmp_path)
+    try:
+        alone.start()
+        one = Client(alone)
+        for shape, config in shapes.items():
+            one.put_tenant(shape, **config)
+            one.put_graph(shape, [(f"u{i}", f"u{(i + 1) % 7}", 1) for i in range(7)])
+            play([one], shape, 700, random.Random(shape))
+            one.call("PATCH", f"/tenants/{shape}", {"seed": 9})
+            one.wait_rebuilt(shape)
+            play([one], shape, 40, random.Random(1), first=1000)
+            lines, copy = one.call("GET", f"/tenants/{shape}/export").content, one.call("POST", f"/tenants/{shape}/snapshot").content
+            for way, api in (("lines", three[0]), ("file", three[1])):
+                target = f"whole-{shape}-{way}"
+                told = (api.call("POST", f"/tenants/{target}/import", raw=lines, kind=NDJSON, expect=201) if way == "lines" else
+                        api.call("PUT", f"/tenants/{target}/snapshot", raw=copy, kind="application/vnd.sqlite3", expect=201)).json
+                assert told["digest"] == one.digest(shape)
+                for other in three:
+                    wait_for(lambda: other.call("GET", f"/tenants/{target}", expect=(200, 503)).status == 200)
+                log, digest = settle(three, target)
+                assert digest == one.digest(shape) and three[2].call("GET", f"/tenants/{target}/export").content == lines
+                assert three[2].reward("d1000", 0.0, tenant=target, expect=(200, 409)) is not None
+                play(three, target, 30, random.Random(2), first=2000)
+                settle(three, target)
+                for other in three:
+                    assert other.verify(target)["equal"]
+            api.call("POST", f"/tenants/{target}/import", raw=lines, kind=NDJSON, expect=409)
+    finally:
+        alone.close()
+
+
+def test_what_comes_in_at_two_servers_under_one_name_is_one_of_them(three, name):
+    logs = []
+    for k in range(2):
+        three[0].put_tenant(f"from{k}", algorithm="ucb", seed=k)
+        play(three, f"from{k}", 200, random.Random(k))
+        logs.append(settle(three, f"from{k}"))
+    exports = [three[0].call("GET", f"/tenants/from{k}/export").content for k in range(2)]
+    for i in range(6):
+        told = at_once(*[lambda k=k: three[k].call("POST", f"/tenants/both{i}/import", raw=exports[k], kind=NDJSON, expect=(201, 409)).status for k in range(2)],
+                       lambda: three[2].call("PUT", f"/tenants/both{i}", {"algorithm": "ts"}, expect=(200, 201, 503)).status)
+        for api in three:
+            wait_for(lambda: api.call("GET", f"/tenants/both{i}", expect=(200, 404, 503)).status == 200)
+        lines = events_of(settle(three, f"both{i}")[0])
+        assert sum(t == 201 for t in told) == 1 or told[2] == 503, told
+        # One log, whole, and what was changed behind it.
+        assert any(log_of(three[0], f"both{i}").startswith(log) for log, _ in logs) or lines[0]["configuration"]["algorithm"] == "ts"
+
+
+def test_nothing_is_left_of_a_tenant_that_comes_while_its_server_dies(own, tmp_path):
+    servers = Servers(tmp_path, own.url, n=2)
+    try:
+        servers.ready()
+        a, b = servers.clients()
+        a.put_tenant("from", algorithm="ucb")
+        a.call("POST", "/observe", [{"user": f"u{i % 9}", "arm": f"a{i % 4}", "reward": i % 2} for i in range(3000)], kind=NDJSON, tenant="from")
+        log, digest = settle([a, b], "from")
+        lines = a.call("GET", "/tenants/from/export").content
+        for i in range(5):
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(lambda: requests.post(f"{a.server.url}/tenants/into{i}/import", data=lines, headers={"Content-Type": NDJSON}, timeout=60).status_code)
+                time.sleep(random.uniform(0, 1))
+                a.server.kill()
+                try:
+                    told = asked.result()
+                except requests.RequestException:
+                    told = 0
+            rows = own.primary.sql(f"SELECT count(*), count(DISTINCT t.id) FILTER (WHERE t.last = {len(events_of(log))}) FROM laplaced.batch AS b JOIN laplaced.tenant AS t ON t.id = b.tenant WHERE t.name = 'into{i}'")
+            assert rows == "0|0" or rows.endswith("|1"), rows
+            a.server.start()
+            servers.ready()
+            if told == 201 or rows != "0|0":
+                wait_for(lambda: b.call("GET", f"/tenants/into{i}", expect=(200, 503)).status == 200)
+                assert settle([a, b], f"into{i}")[1] == digest
+            else:
+                b.call("GET", f"/tenants/into{i}", expect=404)
+                b.call("PUT", f"/tenants/into{i}", {"algorithm": "ts"}, expect=201)
+    finally:
+        servers.close()
+
+
+# ---- evaluations
+
+def without_times(result):
+    return [{k: v for k, v in policy.items() if "seconds" not in k and "_us" not in k} for policy in result["policies"]]
+
+
+def test_an_evaluation_is_its_servers_and_the_others_say_whose(three, name):
+    three[0].put_tenant(name, algorithm="random", default_reward=None)
+    play(three, name, 80, random.Random(7))
+    settle(three, name)
+    body = {"policies": [{"configuration": {"algorithm": "ts"}}, "logged"]}
+    results = []
+    for api in three:  # one after the other: each server has one at a time, of its own
+        begun = api.call("POST", f"/tenants/{name}/evaluations", body, expect=202).json
+        assert begun["id"].startswith(f"{api.server.folder.name}-")
+        done = wait_for(lambda: (e := api.call("GET", f"/tenants/{name}/evaluations/{begun['id']}").json)["state"] == "done" and e, 60, "the result")
+        results.append(done["result"])
+        for other in three:
+            if other is not api:
+                said = other.call("GET", f"/tenants/{name}/evaluations/{begun['id']}", expect=404).json
+                assert said["type"] == "/problems/no-evaluation" and "each has those that it was asked for" in said["detail"]
+                other.call("DELETE", f"/tenants/{name}/evaluations/{begun['id']}", expect=404)
+                assert begun["id"] not in [e["id"] for e in other.call("GET", f"/tenants/{name}/evaluations").json["evaluations"]]
+    assert len({json.dumps(without_times(r), sort_keys=True) for r in results}) == 1, [without_times(r) for r in results]
+    log, _ = settle(three, name)
+    assert {e["type"] for e in events_of(log)} == {"configured", "decided", "rewarded"}
+    api.server.restart()
+    Client(api.server).call("GET", f"/tenants/{name}/evaluations/{begun['id']}")
+    Client(api.server).call("DELETE", f"/tenants/{name}/evaluations/{begun['id']}", expect=204)
+
+
+# ---- challengers
+
+def challengers(api, name):
+    return api.call("GET", f"/tenants/{name}/challengers").json
+
+
+def test_one_server_follows_and_all_tell_what_it_has_found(three, name):
+    """As a server alone would, from the same log: a replay of it under the challenger's configuration."""
+    three[0].put_tenant(name, algorithm="random", default_reward=None, challengers={"careful": {"algorithm": "ts"}, "plain": {"algorithm": "ucb"}})
+    play(three, name, 120, random.Random(2))
+    log, _ = settle(three, name)
+    tip = events_of(log)[-1]["seq"]
+
+    def views():
+        told = [challengers(api, name) for api in three]
+        return told if all(c["seq"] == tip for v in told for c in v["challengers"]) else None
+    told = wait_for(views, 40, "what was found")
+    assert len({v["node"] for v in told}) == 1, told
+    for view in told:  # digests are told by who follows alone
+        for challenger in view["challengers"]:
+            challenger.pop("digest"), challenger.pop("bytes")
+    assert told[0] == told[1] == told[2]
+    assert [(c["name"], c["decisions"], c["stopped"]) for c in told[0]["challengers"]] == [("careful", 120, None), ("plain", 120, None)]
+    own = replay(three[0], name, {"configuration": {"algorithm": "ts"}, "log": "own"})
+    assert told[0]["challengers"][0]["learned"] == own["learned"]
+    bytes_ = [float(line.split()[-1]) for api in three for line in api.call("GET", "/metrics").text.splitlines()
+              if line.startswith("laplaced_challenger_bytes{") and f'"{name}"' in line]
+    assert sum(b > 0 for b in bytes_) == 1, bytes_
+
+
+def test_promotions_at_three_servers_are_one_behind_the_other(three, name):
+    three[0].put_tenant(name, algorithm="random", default_reward=None, challengers={"careful": {"algorithm": "ts"}})
+    play(three, name, 20, random.Random(3))
+    told = at_once(*[lambda api=api: api.call("POST", f"/tenants/{name}/promote", {"challenger": "careful", "version": 1}, expect=(200, 409)) for api in three])
+    assert {a.json.get("version", 2) for a in told} == {2}  # who comes late is a retry
+    for api in three:
+        view = wait_for(lambda: (v := api.call("GET", f"/tenants/{name}").json)["version"] == 2 and v)
+        assert view["configuration"]["algorithm"] == "ts" and list(view["configuration"]["challengers"]) == ["previous"]
+    play(three, name, 20, random.Random(4), first=100)
+    back = three[2].call("POST", f"/tenants/{name}/rollback", {"version": 2}).json
+    assert back["version"] == 3 and back["configuration"]["algorithm"] == "random"
+    play(three, name, 20, random.Random(5), first=200)
+    log, _ = settle(three, name)
+    configured = [e for e in events_of(log) if e["type"] == "configured"]
+    assert [e["configuration"]["promotion"]["reason"] for e in configured] == ["none", "request", "rollback"]
+    for api in three:
+        assert api.verify(name)["equal"]
+
+
+def test_when_who_follows_dies_another_does_and_the_guardrail_promotes_once(own, tmp_path):
+    """The guardrail's own promotion, at a tenant whose policy shows a bad arm, written at servers that did not follow at first."""
+    servers = Servers(tmp_path, own.url)
+    try:
+        servers.ready()
+        clients, name = servers.clients(), "guarded"
+        clients[0].call("PUT", f"/tenants/{name}", {"algorithm": "laplaced", "default_reward": None, "rule": {"type": "split", "epsilon": 0.1, "weights": {"a": 3, "b": 2}},
+                        "challengers": {"safe": {"rule": {"type": "split", "epsilon": 0, "weights": {"a": 0, "b": 1}}}},
+                        "guardrail": {"baseline": "safe", "min_decisions": 100}}, expect=201)
+        clients[0].put_arms(name, [{"id": "a"}, {"id": "b"}])
+        for api in clients:
+            api.call("GET", f"/tenants/{name}")
+        node = wait_for(lambda: own.primary.sql("SELECT node FROM laplaced.holder"), 20)
+        dead = next(s for s in servers.servers if s.folder.name == node)
+        rest = [Client(s) for s in servers.servers if s is not dead]
+        dead.kill()
+        rng = random.Random(6)
+        for i in range(600):
+            told = rng.choice(rest).select(f"u{i % 30}", decision=f"d{i}", tenant=name)
+            rng.choice(rest).reward(told["decision"], float(rng.random() < {"a": 0.05, "b": 0.95}[told["arm"]]), tenant=name)
+        wait_for(lambda: rest[0].call("GET", f"/tenants/{name}").json["configuration"]["promotion"]["reason"] == "guardrail", 60, "the promotion")
+        assert own.primary.sql("SELECT node FROM laplaced.holder") in {c.server.folder.name for c in rest}
+        dead.start()
+        servers.ready()
+        log, _ = settle(servers.clients(), name)
+        assert [e["configuration"]["promotion"]["reason"] for e in events_of(log) if e["type"] == "configured"] == ["none", "guardrail"]
+        time.sleep(3)  # nobody asks for it again
+        assert log_of(rest[0], name) == log
+    finally:
+        servers.close()
