@@ -1,6 +1,5 @@
 /* Refuses what a request says where nobody reads it (decision 0056), and reads Laplaced-After where a log is shared.
  *
- * clang-format off
  *   header       of routes whose tenant a header names (LD_TENANT_OF_HEADER)
  *     Laplaced-*   the prefix is this service's: all but Laplaced-Tenant is refused, misspelt or of another kind;
  *                  where a log is shared, Laplaced-After is read, too
@@ -8,7 +7,6 @@
  *                  words: X-Tenant, Tenant-Id, X_TenantID
  *     others       not looked at, as HTTP has it: X-Azure-Tenant-Id is a proxy's business
  *   parameter    of every route: those of the table in route.c, each once; all else is refused
- * clang-format on
  *
  * Names of clients are cut to 64 bytes in the answer. Cost: a look at the first letter of each header. */
 #include "api/call.h"

@@ -1,9 +1,9 @@
 /* A log that several servers write, some lines of which were rewritten since this server has read them (erase.c): its
  * copy and its model are made again.
  *
- *     copy     the log is read from its beginning, beside the lines that are here; those that differ, and those that
- * are not here yet, go into the file, in one transaction with the place and its generation model    is folded from the
- * copy as at a start, quietly up to its last reset; then the engines are exchanged
+ *   copy     the log is read from its beginning, beside the lines that are here; those that differ, and those that are
+ *            not here yet, go into the file, in one transaction with the place and its generation
+ *   model    is folded from the copy as at a start, quietly up to its last reset; then the engines are exchanged
  *
  * It is the writer's work, and without a turn in the log: reads and dry runs go on from the old model, and changes of
  * this tenant wait here, 12 us for each line of the log. A start does the first half before it folds. Nothing can be
