@@ -141,7 +141,7 @@ def held(boot, tmp_path):
     gate = tmp_path / "gate"
     server = boot(env={"LAPLACED_FAILPOINT": f"mid_refold@{gate}"})
     client = Client(server)
-    client.put_tenant("t", algorithm="ucb", tune=False, durability="relaxed")
+    client.put_tenant("t", algorithm="ucb", tune=False)
     lines = [{"user": f"u{i % 9}", "arm": "ab"[i % 2], "reward": i % 2} for i in range(20000)]
     for part in (lines[:10000], lines[10000:]):
         client.call("POST", "/observe", part, kind=NDJSON, tenant="t")
@@ -193,7 +193,7 @@ def test_wherever_it_is_whoever_cancels_and_whoever_waits_hear_the_same(boot):
     """Without a gate, among its lines, in the build that they begin, and at its end: 204 and 409, or 404 and an answer."""
     server = boot("--inline-work", "0")
     client = Client(server)
-    client.put_tenant("t", algorithm="k-ucb", context_dim=1, durability="relaxed", tune=False)  # exact: its cost grows with what it has learned
+    client.put_tenant("t", algorithm="k-ucb", context_dim=1, tune=False)  # exact: its cost grows with what it has learned
     lines = [{"user": f"u{i % 9}", "context": [i / 1500], "arm": "ab"[i % 2], "reward": i % 2} for i in range(1500)]
     client.call("POST", "/observe", lines, kind=NDJSON, tenant="t")
     client.call("POST", "/tenants/t/rebuild")

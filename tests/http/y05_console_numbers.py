@@ -441,7 +441,7 @@ def test_a_fold_shows_how_far_it_is_and_is_cancelled(boot, page, tmp_path):
     gate = tmp_path / "gate"
     server = boot(env={"LAPLACED_FAILPOINT": f"mid_refold@{gate}"})
     client = Client(server)
-    client.put_tenant("long", algorithm="ek-ucb", durability="relaxed")
+    client.put_tenant("long", algorithm="ek-ucb")
     lines = [{"user": f"u{i % 50}", "arm": "ab"[i % 2], "reward": i % 2} for i in range(20000)]
     for part in (lines[:10000], lines[10000:]):
         client.call("POST", "/observe", part, kind=NDJSON, tenant="long")
