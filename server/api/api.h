@@ -37,6 +37,8 @@ bool api_decision(struct ld_call *c, struct ld_reply *out);
 bool api_evaluations_get(struct ld_call *c, struct ld_reply *out);
 bool api_evaluation_get(struct ld_call *c, struct ld_reply *out);
 bool api_series(struct ld_call *c, struct ld_reply *out);
+bool api_verification_get(struct ld_call *c, struct ld_reply *out);
+bool api_verification_delete(struct ld_call *c, struct ld_reply *out);
 bool api_events(struct ld_call *c, struct ld_reply *out);
 bool api_limits_get(struct ld_call *c, struct ld_reply *out);
 bool api_limits_put(struct ld_call *c, struct ld_reply *out);

@@ -1,4 +1,4 @@
-/* What a tenant knows (model, stats, events), and metrics.
+/* What a tenant knows (model, stats, events, how far its verification is), and metrics.
  *
  * None of these go through a tenant's queue: they read the engine under its read lock, or the log by a connection of
  * their own, so they answer while commits fail. What they report of one tenant is of one moment; over several
@@ -16,6 +16,7 @@
 #include "book/series.h"
 #include "json/json_out.h"
 #include "task/model_history.h"
+#include "task/verification.h"
 #include "tenant/books.h"
 
 /* What one answer may make of the disk (http_file.c). */
@@ -159,6 +160,31 @@ bool api_events(struct ld_call *c, struct ld_reply *out)
     ld_answer_drop(&e.answer);
     ld_problem_set(out->problem, 503,
                    rc == NO_ROOM ? "no memory for the answer" : "the tenant's file cannot be read now");
+    return true;
+}
+
+/* GET /tenants/{t}/verify: how far the one under way is. */
+bool api_verification_get(struct ld_call *c, struct ld_reply *out)
+{
+    struct ld_verification_live live;
+    struct ld_text t;
+    ld_verification_look(c->tenant, &live);
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_bool(&t, "running", live.is_running);
+    ld_text_put_count(&t, "events", live.n_lines);
+    ld_text_put_number(&t, "progress", live.progress);
+    ld_text_lit(&t, "}");
+    out->text = ld_text_take(&t, &out->n);
+    return true;
+}
+
+/* DELETE /tenants/{t}/verify: its POST is answered by 409, and nothing else has changed. */
+bool api_verification_delete(struct ld_call *c, struct ld_reply *out)
+{
+    if (!ld_verification_cancel(c->tenant))
+        ld_problem_set_as(out->problem, LD_NO_VERIFICATION, "no verification of the tenant is under way");
+    out->status = 204;
     return true;
 }
 

@@ -25,6 +25,7 @@
  *   mid_compaction  after each step that changes the file: lines staged, the log's start moved, rows trimmed
  *   mid_key         a key's row is made or gone, and requests do not know yet
  *   mid_recovery    before a line of the log is folded into a model that is being opened
+ *   mid_refold      before a line of the log is folded into another model beside the traffic
  *   in_tick         in the loop's timer */
 #ifndef LD_FAILPOINT_H
 #define LD_FAILPOINT_H

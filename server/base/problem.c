@@ -71,6 +71,7 @@ static const struct {
     [LD_NO_USER] = {404, "/problems/no-user"},
     [LD_NO_KEY] = {404, "/problems/no-key"},
     [LD_NO_EVALUATION] = {404, "/problems/no-evaluation"},
+    [LD_NO_VERIFICATION] = {404, "/problems/no-verification"},
     [LD_NO_METRIC] = {422, "/problems/no-metric"},
     [LD_NO_ROUTE] = {404, "/problems/no-route"},
     [LD_TENANT_NOT_NAMED] = {400, "/problems/tenant-not-named"},

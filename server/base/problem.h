@@ -23,6 +23,7 @@ enum ld_problem_type {
     LD_NO_USER,
     LD_NO_KEY,
     LD_NO_EVALUATION,
+    LD_NO_VERIFICATION,
     LD_NO_METRIC,
     LD_NO_ROUTE,
     LD_TENANT_NOT_NAMED,

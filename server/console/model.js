@@ -95,24 +95,56 @@ function spectrum({ spectrum: s }) {
       { name: 'eigenvalue', kind: 'num', value: (r) => r.x, cell: (r) => h('span', { class: 'with-bar' }, bar(r.x / (rows[0].x || 1), 'c0', 180), num(r.x)) }] }));
 }
 
+const LOOKS_MS = 500;
+
+/** Shows how far the server's fold is until `over`; what goes wrong with it, the answer of the fold says. */
+async function follow(tenant, over, show) {
+  while (!over.aborted) {
+    const live = await get(of(tenant, 'verify'), { signal: over }).catch(() => null);
+    if (live?.running && !over.aborted) show(live);
+    await new Promise((done) => setTimeout(done, LOOKS_MS));
+  }
+}
+
+/** A fold under way: its bar, words, and a button that ends it on the server. */
+function folding(tenant, over) {
+  const share = h('progress', { max: 1, value: 0, 'aria-label': 'Share of the log that is folded' });
+  const words = h('span', { id: 'folded' }, 'The log is folded anew …');
+  const refused = h('div', {});
+  const stop = button('Cancel', async () => {
+    stop.disabled = true;
+    try {
+      await call('DELETE', of(tenant, 'verify'));
+    } catch (fault) {
+      if (!over.aborted && fault.type !== '/problems/no-verification') refused.replaceChildren(told(fault));
+      stop.disabled = false; // it may not have begun yet
+    }
+  }, { id: 'stop' });
+  follow(tenant, over, ({ events, progress }) => {
+    share.value = progress;
+    words.textContent = `${count(events)} lines of the log are folded, ${percent(progress)} of it.`;
+  });
+  return h('div', {}, h('div', { class: 'controls' }, share, words, stop), refused);
+}
+
 /** Drawn once a page: the answer stays when the model moves on. */
 function proof(page, isOwner) {
   const said = h('div', { id: 'verified' });
   const verify = async ({ target }) => {
     const ending = new AbortController();
     target.disabled = true;
-    const stop = button('Cancel', () => ending.abort(), { id: 'stop' });
-    said.replaceChildren(h('div', { class: 'controls' }, h('progress', { 'aria-label': 'The log is folded anew' }), stop));
+    said.replaceChildren(folding(page.tenant, AbortSignal.any([page.signal, ending.signal])));
     try {
-      const got = await call('POST', of(page.tenant, 'verify'), { signal: AbortSignal.any([page.signal, ending.signal]) });
+      const got = await call('POST', of(page.tenant, 'verify'), { signal: page.signal });
       const same = got.equal;
       said.replaceChildren(h('p', { class: same ? 'good' : 'problem' }, same ? 'The model equals a fresh fold of its log.' : 'The model differs from a fresh fold of its log.'),
         h('pre', { tabindex: 0, 'aria-label': 'The answer' }, JSON.stringify(got, null, 1)));
       say('The log is folded.');
     } catch (fault) {
-      if (fault.name !== 'AbortError') said.replaceChildren(told(fault));
-      else if (page.signal.aborted) return;
-      else said.replaceChildren(h('p', {}, 'Cancelled: nobody waits for the answer any more. The server changes nothing by a fold.'));
+      if (page.signal.aborted) return;
+      said.replaceChildren(fault.status === 409 ? h('p', {}, 'Cancelled: nothing was found out, and nothing has changed.') : told(fault));
+    } finally {
+      ending.abort();
     }
     target.disabled = false;
   };

@@ -7,7 +7,12 @@
  * the tenant's lock, since no writer moves and readers change nothing. A difference is a fault of this program or of
  * the machine; the log stays the truth, and a restart without the snapshot serves it.
  *
+ * Others may ask meanwhile how far it is, and cancel it. Of a cancel and the end one is first, and both callers hear
+ * the same of it: `phase` changes by a compare-and-exchange.
+ *
  * Cost: a fold of the whole log at low priority, and the memory of a second engine. */
+#include "task/verification.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +24,23 @@
 #include "tenant/tenant_impl.h"
 #include "base/text.h"
 
+enum phase { BEGINS, FOLDS, IS_CANCELLED, IS_ANSWERED };
+
 struct ld_verification {
     struct ld_task task;
     struct ld_refold fold;
     uint64_t n_rewrites; /* of the log, before it began */
     bool is_ok;
+    atomic_int phase;
 };
+
+/* Out of FOLDS; false: somebody else was sooner. */
+static bool leave(struct ld_verification *v, enum phase to)
+{
+    int from = FOLDS;
+
+    return atomic_compare_exchange_strong(&v->phase, &from, (int)to);
+}
 
 /* What comes before the last reset teaches only the history there, as at a start. */
 static int start(void *task, struct ld_op *op)
@@ -34,9 +50,11 @@ static int start(void *task, struct ld_op *op)
     uint64_t last = 0, last_reset = 0;
 
     v->n_rewrites = t->n_rewrites;
-    if (ld_store_tip(t->store, &last, &last_reset) == LD_STORE_OK && ld_refold_open(&v->fold, t, last_reset) == KB_OK &&
-        ld_task_run(&v->task))
-        return LD_KEPT;
+    if (ld_store_tip(t->store, &last, &last_reset) == LD_STORE_OK && ld_refold_open(&v->fold, t, last_reset) == KB_OK) {
+        atomic_store(&v->phase, FOLDS);
+        if (ld_task_run(&v->task))
+            return LD_KEPT;
+    }
     ld_op_refuse_busy(op, "the log cannot be read now, or memory is out");
     return 0;
 }
@@ -54,6 +72,40 @@ static void cancel(void *task)
 
     ld_refold_cancel(&v->fold);
 }
+
+/* ---- from any thread ------------------------------------------------------------------------------------------- */
+
+static void look(void *task, void *arg)
+{
+    struct ld_verification *v = task;
+    struct ld_verification_live *out = arg;
+
+    if ((out->is_running = atomic_load(&v->phase) == FOLDS)) {
+        out->n_lines = atomic_load_explicit(&v->fold.n_seen, memory_order_relaxed);
+        out->progress = atomic_load_explicit(&v->fold.progress, memory_order_relaxed);
+    }
+}
+
+void ld_verification_look(struct ld_tenant *t, struct ld_verification_live *out)
+{
+    *out = (struct ld_verification_live){.is_running = false};
+    (void)ld_task_visit(t, &ld_verification, look, out);
+}
+
+static void end(void *task, void *has_ended)
+{
+    if ((*(bool *)has_ended = leave(task, IS_CANCELLED)))
+        cancel(task);
+}
+
+bool ld_verification_cancel(struct ld_tenant *t)
+{
+    bool has_ended = false;
+
+    return ld_task_visit(t, &ld_verification, end, &has_ended) && has_ended;
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------------- */
 
 static void drop(void *task)
 {
@@ -108,9 +160,8 @@ static void report(struct ld_tenant *t, const struct ld_verification *v, bool is
 }
 
 /* Nothing is found out where lines of the log changed under the fold, or the file cannot be read. */
-static void finish(void *task)
+static void conclude(struct ld_verification *v)
 {
-    struct ld_verification *v = task;
     struct ld_tenant *t = v->task.t;
 
     if (t->n_rewrites == v->n_rewrites && v->is_ok)
@@ -121,6 +172,16 @@ static void finish(void *task)
         report(t, v, v->is_ok);
     else
         ld_op_refuse_busy(v->task.op, v->fold.why.text);
+}
+
+static void finish(void *task)
+{
+    struct ld_verification *v = task;
+
+    if (leave(v, IS_ANSWERED))
+        conclude(v);
+    else
+        ld_problem_set(ld_op_problem(v->task.op), 409, "the verification was cancelled; nothing was found out");
     ld_task_end(&v->task);
 }
 

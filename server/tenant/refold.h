@@ -4,10 +4,12 @@
  *     job      catch_up: folds what is there and builds what the log has begun, until little has come meanwhile
  *     writer   tail: the rest, in its own turn, so that nothing can come in between
  *
- * It ends early when its tenant is to be closed. Whoever rewrites the log (ld_tenant.n_rewrites) makes those under way
- * worthless. */
+ * It ends early when it is cancelled, or its tenant is to be closed. Whoever rewrites the log (ld_tenant.n_rewrites)
+ * makes those under way worthless. */
 #ifndef LD_REFOLD_H
 #define LD_REFOLD_H
+
+#include <stdatomic.h>
 
 #include "base/message.h"
 #include "tenant/fold.h"
@@ -20,6 +22,12 @@ struct ld_refold {
     struct ld_fold fold;    /* its sink is the engine; the owner may put another `take` before it */
     struct ld_message why;  /* a failure in words; fold.rc LD_STORE_CORRUPT: the log itself is at fault */
     struct kb_build *build; /* being run; under the tenant's queue_lock */
+    atomic_bool is_cancelled;
+    /* For whoever looks, from any thread: lines that were folded, and the share of the log, never backwards and never
+     * whole. */
+    _Atomic uint64_t n_seen;
+    _Atomic double progress;
+    uint64_t last; /* of the log, as the job has seen it */
 };
 
 /* An empty engine for the tenant's log; events before quiet_until teach only the history
@@ -33,7 +41,7 @@ bool ld_refold_tail(struct ld_refold *f);
 /* Runs what was begun there, once: false with why. */
 bool ld_refold_build(struct ld_refold *f);
 
-/* What it builds ends soon; the tenant's queue_lock is held. */
+/* It ends at its next line, and what it builds soon; the tenant's queue_lock is held. */
 void ld_refold_cancel(struct ld_refold *f);
 
 #endif

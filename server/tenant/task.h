@@ -74,6 +74,10 @@ extern const struct ld_task_kind *const ld_tasks[];
 void *ld_task_find(const struct ld_tenant *t, const struct ld_task_kind *kind);
 /* The same, made when there is none; NULL: no memory. */
 void *ld_task_of(struct ld_tenant *t, const struct ld_task_kind *kind);
+/* From any thread: shows a task that is there to `visit`, which takes no lock; it cannot go meanwhile. False: there is
+ * none. */
+bool ld_task_visit(struct ld_tenant *t, const struct ld_task_kind *kind, void (*visit)(void *task, void *arg),
+                   void *arg);
 /* From the moment that it is to run until it has been finished. */
 bool ld_task_is_under_way(const struct ld_tenant *t, const struct ld_task_kind *kind);
 /* Has it run, once. False: no thread, no memory, or the tenant is halting. From the writer, or from the loop. */

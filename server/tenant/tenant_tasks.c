@@ -26,6 +26,17 @@ void *ld_task_find(const struct ld_tenant *t, const struct ld_task_kind *kind)
     return x;
 }
 
+bool ld_task_visit(struct ld_tenant *t, const struct ld_task_kind *kind, void (*visit)(void *task, void *arg),
+                   void *arg)
+{
+    pthread_mutex_lock(&t->queue_lock);
+    struct ld_task *x = find(t, kind);
+    if (x != NULL)
+        visit(x, arg);
+    pthread_mutex_unlock(&t->queue_lock);
+    return x != NULL;
+}
+
 bool ld_task_is_under_way(const struct ld_tenant *t, const struct ld_task_kind *kind)
 {
     const struct ld_task *x = ld_task_find(t, kind);

@@ -27,7 +27,7 @@ def other_requests(draw, tenant):
     """What asks for memory in other ways than decisions and observations do."""
     own, user = tenant_path(tenant), f"u{draw.randrange(300)}"
     return draw.choice([
-        ("POST", f"{own}/verify", None), ("POST", f"{own}/compact", {"keep_events": 50}), ("POST", f"{own}/rebuild", None),
+        ("POST", f"{own}/verify", None), ("GET", f"{own}/verify", None), ("DELETE", f"{own}/verify", None), ("POST", f"{own}/compact", {"keep_events": 50}), ("POST", f"{own}/rebuild", None),
         ("DELETE", f"{own}/users/{user}", None), ("PATCH", f"{own}/graph", {"add": [[user, "w"]]}), ("GET", f"{own}/model", None),
         ("GET", f"{own}/export", None), ("POST", f"{own}/snapshot", None), ("GET", f"{own}/stats", None), ("GET", "/metrics", None),
         ("GET", f"{own}/events", None), ("GET", "/tenants", None), ("PUT", f"{own}/challengers/c", {"algorithm": "ts"}),

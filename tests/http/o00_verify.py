@@ -9,6 +9,7 @@ import time
 import pytest
 
 from contract import NDJSON
+from folds import Verifying, go_on, hold_a_fold, look, until
 from harness import CTL, Client, run_ctl
 
 LEARNING = {"algorithm": "laplaced-kors", "context_dim": 1, "arm_dim": 1, "arm_kernel": {"type": "rbf"}}
@@ -132,6 +133,93 @@ def test_one_at_a_time(boot):
             assert second.headers["Retry-After"] == "1" and "verified already" in second.json["detail"]
             return
     raise AssertionError("twenty thousand lines were folded ten times in no time")
+
+
+@pytest.fixture
+def held(boot, tmp_path):
+    """A server, its gate, and a tenant whose folds wait there."""
+    gate = tmp_path / "gate"
+    server = boot(env={"LAPLACED_FAILPOINT": f"mid_refold@{gate}"})
+    client = Client(server)
+    client.put_tenant("t", algorithm="ucb", tune=False)
+    lines = [{"user": f"u{i % 9}", "arm": "ab"[i % 2], "reward": i % 2} for i in range(20000)]
+    for part in (lines[:10000], lines[10000:]):
+        client.call("POST", "/observe", part, kind=NDJSON, tenant="t")
+    yield server, client, gate
+    gate.unlink(missing_ok=True)
+
+
+def test_how_far_it_is_grows_with_the_lines_that_it_has_folded(held):
+    server, client, gate = held
+    assert look(client, "t") == {"running": False, "events": 0, "progress": 0}
+    asked = []
+    seen = [hold_a_fold(client, "t", gate, lambda: asked.append(Verifying(server, "t")))]
+    for _ in range(5):
+        client.observe("new", "a", 1, tenant="t")  # the log grows meanwhile, and what is told does not fall
+        seen.append(go_on(client, "t", gate))
+    for a, b in zip(seen, seen[1:]):
+        assert a["events"] < b["events"] and a["progress"] < b["progress"]
+    for x in seen:  # the log had 20,001 lines when the fold began, and a share is never whole
+        assert abs(x["progress"] - x["events"] / 20002) < 1e-9
+    gate.unlink()
+    found = asked[0].ended().json
+    assert found["equal"] and found["events"] == found["seq"] == 20006
+    assert look(client, "t") == {"running": False, "events": 0, "progress": 0}
+
+
+def test_it_is_cancelled_in_the_middle_and_nothing_has_changed(held):
+    server, client, gate = held
+    path = "/tenants/t/verify"
+    assert client.call("DELETE", path, expect=404).json["type"] == "/problems/no-verification"
+    before = client.model("t"), metric(client, "verifications_total"), client.call("GET", "/tenants/t/events?after=19990").text
+    asked = []
+    hold_a_fold(client, "t", gate, lambda: asked.append(Verifying(server, "t")))
+    assert client.call("DELETE", path, expect=204).text == ""
+    assert not look(client, "t")["running"]
+    client.call("DELETE", path, expect=404)  # who is told 204 has ended it, once
+    assert "verified already" in client.call("POST", path, expect=503).json["detail"]  # it has not come to its end yet
+    gate.unlink()
+    told = asked[0].ended()
+    assert told.status == 409 and told.json["type"] == "/problems/conflict" and "cancelled" in told.json["detail"]
+    assert (client.model("t"), metric(client, "verifications_total"), client.call("GET", "/tenants/t/events?after=19990").text) == before
+    assert metric(client, "verifications_different_total") == 0 and "level=error" not in server.log()
+    client.call("DELETE", path, expect=404)
+    decision = client.select("ann", candidates=["a", "b"], tenant="t")["decision"]
+    client.reward(decision, 1, tenant="t")
+    assert client.verify("t")["equal"] and client.verify("t")["seq"] == client.model("t")["seq"]
+
+
+def test_wherever_it_is_whoever_cancels_and_whoever_waits_hear_the_same(boot):
+    """Without a gate, among its lines, in the build that they begin, and at its end: 204 and 409, or 404 and an answer."""
+    server = boot("--inline-work", "0")
+    client = Client(server)
+    client.put_tenant("t", algorithm="k-ucb", context_dim=1, tune=False)  # exact: its cost grows with what it has learned
+    lines = [{"user": f"u{i % 9}", "context": [i / 1500], "arm": "ab"[i % 2], "reward": i % 2} for i in range(1500)]
+    client.call("POST", "/observe", lines, kind=NDJSON, tenant="t")
+    client.call("POST", "/tenants/t/rebuild")
+    until(lambda: not client.call("GET", "/tenants/t").json["rebuilding"])
+    start = time.monotonic()
+    assert client.verify("t")["equal"]
+    took = time.monotonic() - start
+    told = set()
+    for i in range(20):
+        asked = Verifying(server, "t")
+        time.sleep(took * i / 18)
+        ended = client.call("DELETE", "/tenants/t/verify", expect=(204, 404)).status
+        answer = asked.ended()
+        assert answer.status == {204: 409, 404: 200}[ended] and (answer.status == 409 or answer.json["equal"])
+        told.add(answer.status)
+    assert 409 in told and client.verify("t")["equal"]
+
+
+def test_a_server_ends_while_a_fold_is_cancelled(held):
+    server, client, gate = held
+    asked = []
+    hold_a_fold(client, "t", gate, lambda: asked.append(Verifying(server, "t")))
+    client.call("DELETE", "/tenants/t/verify", expect=204)
+    gate.unlink()
+    assert server.terminate() == 0
+    assert asked[0].ended().status in (409, 503)
 
 
 def test_files_of_a_stopped_server_are_verified_and_left_alone(boot):

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from console_page import (PICTURES, assert_shows, browser, count, needs_chromium, num, page, percent, seed_page, seed_town, seeded, show, size, span, wilson)  # noqa: F401
-from harness import Client, tenant_path
+from folds import hold_a_fold, until
+from harness import NDJSON, Client, tenant_path
 
 pytestmark = needs_chromium
 # Answers of /metrics as the page got them, each with its moment; `window.more` is what a test adds to them.
@@ -435,16 +436,27 @@ def test_a_dictionary_with_a_cap_is_told_of(server, page):
                     "points that it may hold": count(cap)}
 
 
-def test_a_fold_is_cancelled(seeded, page):
-    page.send("Page.addScriptToEvaluateOnNewDocument", {"source": """{ const own = window.fetch; window.held = true;
-        window.fetch = (path, options) => String(path).endsWith('/verify') && window.held ? new Promise((_, reject) => options.signal.addEventListener('abort', () => reject(options.signal.reason))) : own(path, options); }"""})
-    show(page, seeded.server, "t", "town", "model")
+def test_a_fold_shows_how_far_it_is_and_is_cancelled(boot, page, tmp_path):
+    """It is held where it is; what is seen then is what the API says, and Cancel ends it on the server."""
+    gate = tmp_path / "gate"
+    server = boot(env={"LAPLACED_FAILPOINT": f"mid_refold@{gate}"})
+    client = Client(server)
+    client.put_tenant("long", algorithm="ek-ucb")
+    lines = [{"user": f"u{i % 50}", "arm": "ab"[i % 2], "reward": i % 2} for i in range(20000)]
+    for part in (lines[:10000], lines[10000:]):
+        client.call("POST", "/observe", part, kind=NDJSON, tenant="long")
+    show(page, server, "t", "long", "model")
     page.wait("document.getElementById('verify')")
-    page.run("document.getElementById('verify').click()")
-    page.wait("document.querySelector('#verified progress') && document.getElementById('verify').disabled")
+    hold_a_fold(client, "long", gate, lambda: page.run("document.getElementById('verify').click()"))
+    now = client.call("GET", "/tenants/long/verify").json
+    page.wait(f"document.getElementById('folded').innerText === '{count(now['events'])} lines of the log are folded, {percent(now['progress'])} of it.'")
+    assert page.run("document.querySelector('#verified progress').value") == now["progress"] and page.run("document.getElementById('verify').disabled")
     page.run("document.getElementById('stop').click()")
+    page.wait("document.getElementById('stop').disabled")
+    until(lambda: not client.call("GET", "/tenants/long/verify").json["running"])
+    gate.unlink()
     page.wait("document.getElementById('verified').innerText.startsWith('Cancelled') && !document.getElementById('verify').disabled")
-    page.run("window.held = false; document.getElementById('verify').click()")
+    page.run("document.getElementById('verify').click()")
     page.wait("document.querySelector('#verified .good')")
 
 

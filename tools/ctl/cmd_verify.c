@@ -83,6 +83,7 @@ const struct lc_command lc_cmd_verify = {
         "digest\n"
         "with that of the model that serves, bit for bit. A server does so beside its traffic. With --data it is done\n"
         "in the folder of a stopped server: the snapshot with the lines after it is compared, and nothing is written.\n"
+        "A server goes on when you leave by Ctrl-C: DELETE /tenants/NAME/verify ends that, too.\n"
         "One line a tenant; exit status 1 when one differs or cannot be read. Verify a folder on the machine that\n"
         "served it: other processors round otherwise.\n\n"
         "  laplacectl verify shop\n"
