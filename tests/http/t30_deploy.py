@@ -8,12 +8,15 @@ import pytest
 import yaml
 
 from contract import ROOT
+from harness import Client
+from u30_shared_log import KEY, is_built_without, lonely, wait_for  # noqa: F401 (a fixture)
 
 DEPLOY = ROOT / "deploy"
 RULES = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
 DASHBOARD = json.loads((DEPLOY / "grafana.json").read_text())
 METRIC = re.compile(r"\b(?:laplaced|process)_[a-z_]+")
-DOCUMENTED = dict(re.findall(r"^\| `([a-z_]+)` \| (\w+) \|", (ROOT / "docs/METRICS.md").read_text(), re.M))
+DOCUMENTED = dict(re.findall(r"^\| `([a-z_]+)` \| (\w+) \|", "".join((ROOT / "docs" / name).read_text() for name in ("METRICS.md", "CLUSTER.md")), re.M))
+NEVER = ("laplaced_verifications_different_total", "laplaced_chain_breaks_total")
 
 
 def expressions():
@@ -32,24 +35,27 @@ def names_asked_for(text):
 
 
 def test_expressions_ask_for_metrics_that_are_there():
-    """docs/METRICS.md is what /metrics has, by t00_metrics.py."""
+    """docs/METRICS.md is what /metrics has, by t00_metrics.py; docs/CLUSTER.md what a server with --log has beside it, by u30_shared_log.py."""
     asked = [(where, name) for where, text in expressions() for name in names_asked_for(text)]
     assert len(asked) > 60
     assert [(where, name) for where, name in asked if name not in DOCUMENTED] == []
 
 
 def test_counters_are_asked_for_as_rates():
-    """Of a counter's value itself only the dashboard's total of differing models is of use."""
+    """Of a counter's value itself only the dashboard's totals of what must never be are of use."""
     for where, text in expressions():
         for name in names_asked_for(text):
-            if DOCUMENTED[name] == "counter" and not text.startswith("label_values") and name != "laplaced_verifications_different_total":
+            if DOCUMENTED[name] == "counter" and not text.startswith("label_values") and name not in NEVER:
                 assert re.search(rf"(rate|increase)\({name}\W", text), (where, name)
 
 
-def test_labels_that_are_matched_exist(server, api):
+@pytest.mark.skipif(is_built_without(), reason="built without PostgreSQL's client")
+def test_labels_that_are_matched_exist(api, lonely):  # noqa: F811
     api.select("ann", candidates=["a"], decision="d1")
     api.call("POST", "/reward", {"decision": "d1", "reward": 1})
-    shown = api.call("GET", "/metrics").text
+    of_a_log = Client(lonely, key=KEY)
+    wait_for(lambda: "laplaced_log_polls_total" in of_a_log.call("GET", "/metrics").text)
+    shown = api.call("GET", "/metrics").text + of_a_log.call("GET", "/metrics").text
     for where, text in expressions():
         for route in re.findall(r'route="([^"]+)"', text):
             assert f'route="{route}"' in shown, (where, route)
