@@ -14,32 +14,12 @@ from harness import NDJSON, Client, Server
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    with pg.Cluster(tmp_path_factory.mktemp("pg"), 1) as cluster:
-        init(cluster.url)
-        yield cluster
-
-
 @pytest.fixture
 def own(tmp_path_factory):
     """For servers that die: a server's name is no other's of the same log."""
     with pg.Cluster(tmp_path_factory.mktemp("own"), 1) as cluster:
         init(cluster.url)
         yield cluster
-
-
-@pytest.fixture(scope="module")
-def trio(database, tmp_path_factory):
-    servers = Servers(tmp_path_factory.mktemp("servers"), database.url)
-    servers.ready()
-    yield servers
-    servers.end()
-
-
-@pytest.fixture
-def three(trio):
-    return trio.clients()
 
 
 @pytest.fixture

@@ -12,13 +12,6 @@ from harness import Client, Server
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    with pg.Cluster(tmp_path_factory.mktemp("pg"), 1) as cluster:
-        init(cluster.url)
-        yield cluster
-
-
 @pytest.fixture
 def trio(database, tmp_path):
     """Servers of a log without keys, rates and tenants: what a test has made is taken away behind it."""

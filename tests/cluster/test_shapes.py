@@ -33,26 +33,6 @@ SHAPES = {
 }
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    with pg.Cluster(tmp_path_factory.mktemp("pg"), 1) as cluster:
-        init(cluster.url)
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def trio(database, tmp_path_factory):
-    servers = Servers(tmp_path_factory.mktemp("servers"), database.url)
-    servers.ready()
-    yield servers
-    servers.end()
-
-
-@pytest.fixture
-def three(trio):
-    return trio.clients()
-
-
 def act(api, name, config, rng, n):
     """A client's changes, of all kinds; refusals are part of it."""
     opened = []

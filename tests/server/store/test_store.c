@@ -610,11 +610,11 @@ END_TEST
 START_TEST(a_newer_schema_is_refused)
 {
     make_store(3);
-    sql("PRAGMA user_version = 12");
+    sql("PRAGMA user_version = 11");
     assert_refused(LD_STORE_NEWER);
     sql("PRAGMA user_version = 0");
     assert_refused(LD_STORE_CORRUPT);
-    sql("PRAGMA user_version = 11");
+    sql("PRAGMA user_version = 10");
     struct ld_store *s = open_store();
     assert_log(s, 3);
     ld_store_close(s);
@@ -627,7 +627,7 @@ static void become_newer(struct ld_store *s)
     sqlite3 *db;
     (void)append(s, 1, 3);
     if (sqlite3_open(path, &db) == SQLITE_OK)
-        (void)sqlite3_exec(db, "PRAGMA user_version = 12", NULL, NULL, NULL);
+        (void)sqlite3_exec(db, "PRAGMA user_version = 11", NULL, NULL, NULL);
 }
 
 START_TEST(a_newer_schema_in_the_wal_is_refused)
@@ -639,7 +639,7 @@ START_TEST(a_newer_schema_in_the_wal_is_refused)
     run_and_kill(become_newer);
     (void)snprintf(wal, sizeof wal, "%s-wal", path);
     unsigned char *bytes = kbt_read_file(path, &n);
-    ck_assert_int_eq(bytes[63], 11); /* the header of the file does not know yet */
+    ck_assert_int_eq(bytes[63], 10); /* the header of the file does not know yet */
     ck_assert_int_eq(stat(wal, &before), 0);
     ck_assert_int_eq(ld_store_open(&s, path, false, &why), LD_STORE_NEWER);
     ck_assert_ptr_nonnull(strstr(why.text, path));
@@ -778,7 +778,7 @@ START_TEST(the_files_header_names_kind_and_version_at_once)
     unsigned char *bytes = kbt_read_file(path, &n);
     ck_assert_uint_ge(n, 100);
     ck_assert_mem_eq(bytes, "SQLite format 3", 16);
-    ck_assert_mem_eq(bytes + 60, "\0\0\0\13", 4);
+    ck_assert_mem_eq(bytes + 60, "\0\0\0\12", 4);
     ck_assert_mem_eq(bytes + 68, "lpld", 4);
     free(bytes);
     ld_store_close(s);

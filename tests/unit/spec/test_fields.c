@@ -50,7 +50,7 @@ static void move(const struct kb_field *f, struct kb_spec *spec)
 {
     char *at = (char *)spec + f->offset;
     const double x = f->usual + (f->hi - f->usual) / 2;
-    const uint64_t whole = (uint64_t)f->usual + 1;
+    const uint64_t whole = f->size == sizeof(bool) ? f->usual == 0 : (uint64_t)f->usual + 1;
 
     if (f->kind == KB_FIELD_TEXT)
         strcpy(at, "another");

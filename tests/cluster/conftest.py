@@ -1,0 +1,25 @@
+"""What the files of this folder stand on, where they do not make their own: a log with one standby, and three servers on it."""
+import pytest
+
+import pg
+from servers import Servers, init
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    with pg.Cluster(tmp_path_factory.mktemp("pg"), 1) as cluster:
+        init(cluster.url)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def trio(database, tmp_path_factory):
+    servers = Servers(tmp_path_factory.mktemp("servers"), database.url)
+    servers.ready()
+    yield servers
+    servers.end()
+
+
+@pytest.fixture
+def three(trio):
+    return trio.clients()
