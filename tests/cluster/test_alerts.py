@@ -2,7 +2,7 @@
 and two servers, are under Debian's Prometheus; `make test-monitoring` asks for it."""
 import pytest
 
-from servers import QUICK, init, wait_for
+from servers import QUICK, wait_for
 import pg
 from harness import Client
 from prometheus import NEEDED, OF_A_SHARED_LOG, asked_for, several, watched  # noqa: F401 (fixtures)
@@ -11,13 +11,6 @@ pytestmark = [*NEEDED, asked_for, pytest.mark.skipif(pg.programs() is None, reas
 # What a refused change raises beside the alert that names its reason.
 OF_REFUSALS = ("LaplacedErrors", "LaplacedCommitsFailing", "LaplacedNotReady")
 LAST = "tenant = (SELECT id FROM laplaced.tenant WHERE name = 'shop') AND seq = (SELECT last FROM laplaced.tenant WHERE name = 'shop')"
-
-
-@pytest.fixture
-def database(tmp_path):
-    with pg.Cluster(tmp_path / "pg") as cluster:
-        init(cluster.url)
-        yield cluster
 
 
 class Watch:
