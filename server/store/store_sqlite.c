@@ -207,6 +207,8 @@ int ld_store_begin(struct ld_store *s, bool is_wiping, struct ld_message *why)
 {
     if (!ld_db_is_in_place(s->path, &s->place, why))
         return LD_STORE_IO;
+    if (sqlite3_get_autocommit(s->db) == 0 && !ld_sql_undo(s->db))
+        return ld_fail_as(LD_STORE_IO, why, "%.900s: a transaction that failed cannot be taken back", s->path);
     int rc = is_wiping ? sqlite3_exec(s->db, "PRAGMA secure_delete = ON", NULL, NULL, NULL) : SQLITE_OK;
     if (rc == SQLITE_OK)
         rc = run(s->begin);

@@ -24,6 +24,7 @@ struct ld_remembering {
     bool has_looked;             /* into the file */
     struct ld_model_point next;  /* of the job at hand */
     struct kb_facts_work *facts; /* what it computes from; NULL: nothing */
+    uint64_t lost;               /* rewards at the last point that could not be saved: it is not tried in each turn */
 };
 
 /* ---- the file ---------------------------------------------------------------------------------------------- */
@@ -133,11 +134,13 @@ static void add_point(struct ld_model_history *h, const struct ld_model_point *p
         h->point[h->n++] = *p;
 }
 
-static bool is_due(const struct ld_model_history *h, const struct kb_engine_counts *c)
+static bool is_due(const struct ld_remembering *m, const struct kb_engine_counts *c)
 {
+    const struct ld_model_history *h = &m->history;
     const struct ld_model_point *last = h->n > 0 ? &h->point[h->n - 1] : NULL;
 
-    return c->learned / h->step > (last != NULL ? last->learned / h->step : 0) && (last == NULL || c->seq > last->seq);
+    return c->learned / h->step > (last != NULL ? last->learned / h->step : 0) &&
+           c->learned / h->step > m->lost / h->step && (last == NULL || c->seq > last->seq);
 }
 
 /* The engine stands still: this is its only writer. */
@@ -186,11 +189,13 @@ static void finish(void *task)
     }
     *next = m->history;
     add_point(next, &m->next);
+    m->lost = 0;
     if (write_file(m, next)) {
         pthread_mutex_lock(&m->lock);
         m->history = *next;
         pthread_mutex_unlock(&m->lock);
-    }
+    } else
+        m->lost = m->next.learned;
     free(next);
 }
 
@@ -217,7 +222,7 @@ static enum ld_chore look(struct ld_tenant *t)
         m->has_looked = read_file(t, t->seq, &m->history);
         pthread_mutex_unlock(&m->lock);
     }
-    if (m->has_looked && is_due(&m->history, &counts) && look_at_model(m, &counts) && !ld_task_run(&m->task))
+    if (m->has_looked && is_due(m, &counts) && look_at_model(m, &counts) && !ld_task_run(&m->task))
         forget_facts(m);
     return LD_CHORE_NONE;
 }

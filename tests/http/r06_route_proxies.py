@@ -169,7 +169,7 @@ def test_visitors_get_the_pages_in_the_shares_told_and_never_an_error(street):
 
     def crash(seen):
         deadline = time.monotonic() + 300
-        while len(seen) < N // 3 and time.monotonic() < deadline:
+        while len(seen) < N // 6 and time.monotonic() < deadline:
             time.sleep(0.01)
         server.kill()
         at = len(seen)

@@ -224,7 +224,7 @@ def test_keys(reader):
     assert "decide" in printed and "web" in printed  # the list
     Client(reader.server, web).call("POST", "/select", {"user": "ann"}, expect=401)
     roles = [k["roles"] for k in Client(reader.server, admin).call("GET", "/keys").json["keys"]]
-    assert roles == [["admin"], ["metrics"]]
+    assert roles == [["admin"], ["metrics"], ["decide"]]
     Client(reader.server).call("GET", "/tenants", expect=401)
 
 

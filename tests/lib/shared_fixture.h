@@ -145,6 +145,8 @@ static inline void compare_nodes(void)
     int64_t last = 0;
 
     all_lines(&want);
+    if (node[N_NODES].t != NULL) /* it was compared before */
+        ld_tenant_release(node[N_NODES].t);
     open_node(N_NODES, NULL);
     for (int i = 0; i <= N_NODES; i++) {
         struct ld_text got;

@@ -770,6 +770,30 @@ START_TEST(leftovers_of_a_deleted_file_do_not_come_back)
 }
 END_TEST
 
+static int refuse_book(void *arg, const struct ld_book_row *row)
+{
+    (void)arg;
+    ck_abort_msg("there is a book %s", row->name);
+}
+
+/* As when there was no memory to take it back: who writes next does, and the store is not lost for good. */
+START_TEST(a_transaction_that_was_left_open_is_taken_back_by_the_next)
+{
+    unsigned char body[] = "body";
+    const struct ld_book_row row = {"model", 1, 1, body, sizeof body};
+    struct ld_store *s = open_store();
+    ck_assert_int_eq(append(s, 1, 2), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_begin(s, false, &why), LD_STORE_OK);
+    ck_assert_int_eq(ld_store_insert_books(s, &row, 1), SQLITE_OK);
+    ck_assert_int_eq(append(s, 3, 2), LD_STORE_OK);
+    ld_store_close(s);
+    s = open_store();
+    assert_log(s, 4);
+    ck_assert_int_eq(ld_store_one_book(s, "model", refuse_book, NULL), LD_STORE_OK);
+    ld_store_close(s);
+}
+END_TEST
+
 START_TEST(the_files_header_names_kind_and_version_at_once)
 {
     size_t n;
@@ -861,6 +885,7 @@ int main(void)
     tcase_add_test(tc, a_folder_that_is_not_there_is_an_io_failure);
     tcase_add_test(tc, a_moved_file_takes_no_transaction);
     tcase_add_test(tc, leftovers_of_a_deleted_file_do_not_come_back);
+    tcase_add_test(tc, a_transaction_that_was_left_open_is_taken_back_by_the_next);
     tcase_add_test(tc, the_files_header_names_kind_and_version_at_once);
     tcase_add_test(tc, registry_remembers_names_in_order);
     tcase_add_test(tc, registry_and_tenant_files_are_not_taken_for_each_other);
