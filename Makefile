@@ -162,7 +162,7 @@ lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
     $(call wants,--test,test test-% check-cluster run-cluster layers lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
-    $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
+    $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster test-monitoring) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
 $(shell $(SETUP) $(WANTED) >&2)
@@ -229,8 +229,9 @@ contract: all ## openapi.yaml under linters, and a client generated from it at a
 	sh tests/contract/run.sh $(OUT)
 test-proxies: all ## nginx, HAProxy and Caddy: the server behind them, and asked by them where a visitor goes: make test-proxies VISITS=10000
 	LAPLACED_TEST_VISITS=$(or $(VISITS),10000) LAPLACED_BIN=$(OUT)/laplaced LAPLACECTL_BIN=$(OUT)/laplacectl $(PYTHON) -m pytest -q tests/http/r05_proxies.py tests/http/r06_route_proxies.py
-test-monitoring: all ## Prometheus scrapes live servers: the dashboard's queries, and each alert that a minute can bring about, with its fault
-	LAPLACED_TEST_MONITORING=all LAPLACED_BIN=$(abspath $(OUT))/laplaced LAPLACECTL_BIN=$(abspath $(OUT))/laplacectl $(PYTHON) -m pytest -q tests/http/t30_deploy.py tests/http/t40_monitoring.py
+test-monitoring: all ## minutes: Prometheus scrapes live servers: the dashboard's queries, and each alert with its fault, before it, and when it is mended
+	LAPLACED_TEST_MONITORING=all LAPLACED_BIN=$(abspath $(OUT))/laplaced LAPLACECTL_BIN=$(abspath $(OUT))/laplacectl $(PYTHON) -m pytest -q tests/http/t30_deploy.py tests/http/t40_monitoring.py tests/http/t41_alerts_of_models.py
+	LAPLACED_TEST_MONITORING=all LAPLACED_BIN=$(abspath $(OUT))/laplaced LAPLACECTL_BIN=$(abspath $(OUT))/laplacectl $(PYTHON) -m pytest -q tests/cluster/test_alerts.py
 test-crash: all ## 200 kills under load: every acknowledged change stands once, the model equals a fresh fold
 	LAPLACED_BIN=$(abspath $(OUT))/laplaced sh tests/crash/run.sh 200
 COUNT ?= 300

@@ -4,130 +4,27 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
 import requests
-import yaml
 
 from certs import Authority, new_key, openssl
 from contract import NDJSON, ROOT
-from harness import CTL, Client, Server, SERVERS
+from harness import CTL, Client, Server
+from prometheus import NEEDED, OF_A_SHARED_LOG, OF_LOAD, OF_MODELS, RULES, Meanwhile, asked_for, free_port, several, small_disk, watched  # noqa: F401 (fixtures)
 
 sys.path.insert(0, str(ROOT / "tests/cluster"))
 import pg  # noqa: E402
 
-pytestmark = [pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus here (package prometheus)"),
-              pytest.mark.xdist_group("monitoring")]
-RULES = yaml.safe_load((ROOT / "deploy/alerts.yml").read_text())
+pytestmark = NEEDED
 DASHBOARD = json.loads((ROOT / "deploy/grafana.json").read_text())
-# What a test cannot do to a live server within a minute: a model that differs, an hour of rounding, a hundred thousand events that a challenger has not
-# learned. promtool has those.
-BY_PROMTOOL_ALONE = {"LaplacedLogDown", "LaplacedLogWithoutStandby", "LaplacedLagging", "LaplacedChainBroken", "LaplacedOutcomesUnknown",
-                     "LaplacedVerificationDiffers", "LaplacedModelLosingDigits", "LaplacedChallengersBehind"}
-# Faults of load, of the disk and of the process: the second test of injected faults.
-OF_LOAD = {"LaplacedQueueFilling", "LaplacedRefusing", "LaplacedSlow", "LaplacedSnapshotsFailing", "LaplacedFilesRunningOut", "LaplacedMemoryOverCap", "LaplacedLogIncomplete",
-           "LaplacedDiskFilling"}
 MAY_BE_AWAY = {"laplaced_tls_certificate_expiry_timestamp_seconds"}
-OF_A_SHARED_LOG = {title for title, place in ((p["title"], p["gridPos"]["y"]) for p in DASHBOARD["panels"])
-                   if place > next(p["gridPos"]["y"] for p in DASHBOARD["panels"] if p["title"] == "The shared log")}
-SECONDS = {"s": 1, "m": 60, "h": 3600}
-
-
-def quick(text):
-    """A rule's time, a sixtieth of it."""
-    return re.sub(r"\b(\d+)([mh])\b", lambda m: f"{max(1, int(m[1]) * SECONDS[m[2]] // 60)}s", text)
-
-
-def quick_rules():
-    rules = [{**r, "expr": re.sub(r"\[(\d+[mh])\]", lambda m: f"[{max(5, int(quick(m[1])[:-1]))}s]", r["expr"]), **({"for": quick(r["for"])} if "for" in r else {})}
-             for r in RULES["groups"][0]["rules"]]
-    return {"groups": [{"name": "laplaced", "rules": rules}]}
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return one.getsockname()[1]
-
-
-class Prometheus:
-    def __init__(self, folder, targets):
-        """targets: {instance: (address, authority or None)}; the job is called as in deploy/prometheus.yml."""
-        self.folder, self.url = folder, f"http://127.0.0.1:{free_port()}"
-        SERVERS.discard(self.url)  # of a server that is gone: its answers are no longer held to our contract
-        (folder / "rules.yml").write_text(yaml.safe_dump(quick_rules()))
-        def scrape(name, address, ca):
-            tls = {"scheme": "https", "tls_config": {"ca_file": str(ca)}} if ca else {}
-            return {"job_name": name, **tls, "static_configs": [{"targets": [address], "labels": {"job": "laplaced", "instance": name}}]}
-        config = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}, "rule_files": ["rules.yml"],
-                  "scrape_configs": [scrape(name, address, ca) for name, (address, ca) in targets.items()]}
-        (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-        self.log = open(folder / "prometheus.log", "wb")
-        self.process = subprocess.Popen(["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb",
-                                         f"--web.listen-address={self.url.removeprefix('http://')}"], stdout=self.log, stderr=self.log)
-        self.until(lambda: self.is_ready(), "prometheus is ready")
-
-    def is_ready(self):
-        try:
-            return requests.get(self.url + "/-/ready", timeout=5).status_code == 200
-        except requests.ConnectionError:
-            return False
-
-    def until(self, is_so, what, seconds=90):
-        end = time.monotonic() + seconds
-        while not is_so():
-            assert time.monotonic() < end, (what, (self.folder / "prometheus.log").read_text()[-1500:])
-            time.sleep(0.3)
-
-    def get(self, path, **query):
-        answer = requests.get(f"{self.url}/api/v1/{path}", params=query, timeout=30).json()
-        assert answer["status"] == "success", (query, answer)
-        return answer["data"]
-
-    def ask(self, expression):
-        return self.get("query", query=expression)["result"]
-
-    def alerts(self):
-        """{(alert, instance)} that fire."""
-        return {(a["labels"]["alertname"], a["labels"].get("instance")) for a in self.get("alerts")["alerts"] if a["state"] == "firing"}
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait(30)
-        self.log.close()
-
-
-@pytest.fixture
-def watched(tmp_path):
-    """watched({name: server}) gives a Prometheus that scrapes them."""
-    made = []
-
-    def watch(servers):
-        made.append(Prometheus(tmp_path, {name: (re.sub("^https?://", "", s.url), s.cacert) for name, s in servers.items()}))
-        return made[-1]
-    yield watch
-    for one in made:
-        one.close()
-
-
-@pytest.fixture
-def several(tmp_path):
-    """several(name, *options) starts a server on a folder of its own, at a port that it keeps."""
-    made = []
-
-    def start(name, *args, **options):
-        (tmp_path / name).mkdir()
-        made.append(Server(tmp_path / name, *args, listen=f"127.0.0.1:{free_port()}", **options))
-        return made[-1].start()
-    yield start
-    for one in made:
-        one.close()
+PANELS_OF_A_SHARED_LOG = {title for title, place in ((p["title"], p["gridPos"]["y"]) for p in DASHBOARD["panels"])
+                          if place > next(p["gridPos"]["y"] for p in DASHBOARD["panels"] if p["title"] == "The shared log")}
 
 
 def traffic(server):
@@ -183,15 +80,15 @@ def test_every_query_of_the_dashboard_is_answered_and_a_server_that_is_well_rais
         if not prometheus.ask(in_words_of_prometheus(expression)):
             empty.append(title)
         for metric in re.findall(r"\b(?:laplaced|process)_[a-z_]+", expression):
-            assert metric in names or metric in MAY_BE_AWAY or (shared_log is None and title in OF_A_SHARED_LOG), (title, metric)
+            assert metric in names or metric in MAY_BE_AWAY or (shared_log is None and title in PANELS_OF_A_SHARED_LOG), (title, metric)
     # These show what is not well, or what this server has not: a certificate, work under way.
-    assert set(empty) - (set() if shared_log else OF_A_SHARED_LOG) <= {"Certificate ends", "Experiments that are void; rewards that are all equal",
+    assert set(empty) - (set() if shared_log else PANELS_OF_A_SHARED_LOG) <= {"Certificate ends", "Experiments that are void; rewards that are all equal",
                                                                         "Work beside the traffic, done"}, empty
     assert {v["query"].split("(")[0] for v in DASHBOARD["templating"]["list"] if v["type"] == "query"} == {"label_values"}
     raised = {a["labels"]["alertname"] for a in prometheus.get("alerts")["alerts"]}
     assert raised <= {"LaplacedDiskFilling"}, raised  # the disk is this machine's, and others fill it meanwhile
     groups = prometheus.get("rules")["groups"]
-    assert [r["name"] for r in groups[0]["rules"]] == [r["alert"] for r in RULES["groups"][0]["rules"]]
+    assert [r["name"] for r in groups[0]["rules"]] == [r["alert"] for r in RULES]
     prometheus.until(lambda: all(r["health"] == "ok" for r in prometheus.get("rules")["groups"][0]["rules"]), "every rule was evaluated")
 
 
@@ -243,7 +140,7 @@ def break_file(server, name):
     server.start()
 
 
-@pytest.mark.skipif(os.environ.get("LAPLACED_TEST_MONITORING") != "all", reason="a minute: make test-monitoring")
+@asked_for
 def test_alerts_fire_when_their_fault_is_there_and_not_before(several, watched, tmp_path):
     root, certificate, key = short_certificate(tmp_path)
     sick, busy = several("sick"), several("busy")
@@ -252,7 +149,6 @@ def test_alerts_fire_when_their_fault_is_there_and_not_before(several, watched, 
     api, hurt = Client(busy), Client(sick)
     hurt.select("u", candidates=["a"])
     prometheus = watched({"sick": sick, "busy": busy, "tls": tls, "gone": gone, "restless": restless})
-    prometheus.until(lambda: len(prometheus.ask("up == 1")) == 5 and len(prometheus.ask("count_over_time(up[30s]) > 4")) == 5, "all are scraped")
     assert {name for name, instance in prometheus.alerts()} == {"LaplacedCertificateExpiring", "LaplacedCertificateExpired"}  # within a day
 
     gone.terminate()                                        # LaplacedDown
@@ -262,7 +158,7 @@ def test_alerts_fire_when_their_fault_is_there_and_not_before(several, watched, 
     api.put_tenant("broken")
     break_file(busy, "broken")                              # LaplacedTenantsNotOpening
     certificate.write_text("no certificate")                # LaplacedReloadFailed; the one in force stays, and ends soon: LaplacedCertificateExpiring, ...Expired
-    wanted, fired = {r["alert"] for r in RULES["groups"][0]["rules"]} - BY_PROMTOOL_ALONE - OF_LOAD, set()
+    wanted, fired = {r["alert"] for r in RULES} - OF_LOAD - OF_MODELS - OF_A_SHARED_LOG, set()
     end, n = time.monotonic() + 150, 0
     while not wanted <= fired:
         assert time.monotonic() < end, (wanted - fired, prometheus.ask("ALERTS"))
@@ -290,24 +186,6 @@ def test_alerts_fire_when_their_fault_is_there_and_not_before(several, watched, 
 # --- faults of load, of the disk and of the process --------------------------------------------------------------------
 
 
-class Meanwhile:
-    """Runs a function again and again in threads, until it is ended."""
-
-    def __init__(self, work, n=1):
-        self.is_over = threading.Event()
-        def again():
-            while not self.is_over.is_set():
-                work()
-        self.threads = [threading.Thread(target=again, daemon=True) for _ in range(n)]
-        for thread in self.threads:
-            thread.start()
-
-    def end(self):
-        self.is_over.set()
-        for thread in self.threads:
-            thread.join(60)
-
-
 def beats(gate):
     """A disk that stands still for 0.6 s at a time."""
     gate.touch()
@@ -321,18 +199,7 @@ def options_of(server, line):
     server.process.send_signal(signal.SIGHUP)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A folder on a file system of 64 MB."""
-    folder = tmp_path / "disk" / "data"
-    folder.mkdir(parents=True)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], capture_output=True).returncode != 0:
-        pytest.skip("no file system may be mounted here")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
-
-
-@pytest.mark.skipif(os.environ.get("LAPLACED_TEST_MONITORING") != "all", reason="two minutes: make test-monitoring")
+@asked_for
 def test_alerts_of_load_fire_while_their_fault_is_there_and_end_with_it(several, watched, tmp_path, small_disk):
     gates = {name: tmp_path / f"gate-{name}" for name in ("stuck", "slow", "heavy")}
     stuck = several("stuck", "--max-queue", "8", env={"LAPLACED_FAILPOINT": f"before_append@{gates['stuck']}"})
@@ -356,7 +223,6 @@ def test_alerts_of_load_fire_while_their_fault_is_there_and_end_with_it(several,
         for one in api.values():
             one.select("u", candidates=["a"])
         prometheus = watched(servers)
-        prometheus.until(lambda: len(prometheus.ask("count_over_time(up[30s]) > 4")) == len(servers), "all are scraped")
         assert {name for name, _ in prometheus.alerts()} <= {"LaplacedDiskFilling"}  # others fill this machine's disk
 
         gates["stuck"].touch()                                # LaplacedQueueFilling, LaplacedRefusing
@@ -399,8 +265,7 @@ def test_alerts_of_load_fire_while_their_fault_is_there_and_end_with_it(several,
         options_of(heavy, "memory-cap = 0")
         while len(os.read(reader, 1 << 16)) == 1 << 16:
             pass
-        # Of the disk the trend of six hours goes on, six minutes here.
-        prometheus.until(lambda: {name for name, _ in prometheus.alerts()} <= {"LaplacedDiskFilling"}, "what is mended is quiet", 120)
+        prometheus.falls_silent({("LaplacedDiskFilling", name) for name in servers if name != "disk"})
     finally:
         for gate in gates.values():
             gate.unlink(missing_ok=True)
@@ -411,6 +276,7 @@ def test_alerts_of_load_fire_while_their_fault_is_there_and_end_with_it(several,
         os.close(reader)
 
 
-def test_every_alert_is_injected_or_said_to_be_promtools():
-    assert not BY_PROMTOOL_ALONE & OF_LOAD
-    assert BY_PROMTOOL_ALONE | OF_LOAD < {r["alert"] for r in RULES["groups"][0]["rules"]}
+def test_no_alert_is_left_to_two_tests():
+    """What none of the other three injects, the first test of faults has to."""
+    assert len(OF_LOAD | OF_MODELS | OF_A_SHARED_LOG) == len(OF_LOAD) + len(OF_MODELS) + len(OF_A_SHARED_LOG)
+    assert OF_LOAD | OF_MODELS | OF_A_SHARED_LOG < {r["alert"] for r in RULES}
