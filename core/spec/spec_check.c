@@ -270,6 +270,26 @@ static enum kb_err check_forgetting(const struct kb_spec *spec, struct kb_errmsg
     return KB_OK;
 }
 
+/* Deviations know decisions without a reward as if one had come that says what is believed already (open.h). The rules
+ * that count what was learned by themselves would go on without them. */
+static enum kb_err check_pending(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    if (spec->pending != KB_PENDING_HALLUCINATE)
+        return KB_OK;
+    if (spec->conf.type != KB_CONF_FIXED)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/pending",
+                       "the bounds of %s hold for rewards that have come: hallucinate needs confidence fixed",
+                       kb_word(&kb_conf_words, (int)spec->conf.type));
+    if (kb_rule_reads_levels(spec->rule.type))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/pending",
+                       "the rule %s eliminates arms by what a level has learned and cannot hallucinate",
+                       kb_word(&kb_rule_words, (int)spec->rule.type));
+    if (spec->forgetting.type != KB_FORGET_NONE)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/pending",
+                       "what is forgotten has no weight to be taken back by: hallucinate needs forgetting none");
+    return KB_OK;
+}
+
 /* Who gets the baseline needs one. */
 static enum kb_err check_routing(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
@@ -308,6 +328,7 @@ enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
     KB_TRY(check_combination(spec, msg));
     KB_TRY(check_rule(spec, msg));
     KB_TRY(check_forgetting(spec, msg));
+    KB_TRY(check_pending(spec, msg));
     KB_TRY(check_routing(spec, msg));
 out:
     return rc;

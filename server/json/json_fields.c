@@ -23,7 +23,6 @@ static const struct {
     {"/routing", LD_ROUTING, AT(spec.routing), 0},
     {"/retention/events", LD_SIZE_OR_NULL, AT(keep_events), 0},
     {"/retention/age_s", LD_AGE_OR_NULL, AT(keep_age_ms), 0},
-    {"/pending", LD_PENDING, 0, 0},
     {"/durability", LD_DURABILITY, AT(is_relaxed), 0},
     {"/challengers", LD_CHALLENGERS, AT(challenger), 0},
     {"/log_candidates", LD_FLAG, AT(is_logging_candidates), 0},

@@ -109,9 +109,6 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_DEFAULT_REWARD:
         write_or(t, !*flag, NULL, *(const double *)at);
         break;
-    case LD_PENDING:
-        ld_text_string(t, "ignore");
-        break;
     case LD_DURABILITY:
         ld_text_string(t, s->is_relaxed ? "relaxed" : "commit");
         break;

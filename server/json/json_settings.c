@@ -73,14 +73,6 @@ static void read_age(struct ld_in *in, const struct ld_field *f, const struct ld
     *out = llround(seconds * 1000);
 }
 
-/* One value is served; the other is promised. */
-static void read_pending(struct ld_in *in, const struct ld_field *f, const struct ld_value *v)
-{
-    const char *name = ld_in_choice(in, v, f->rule);
-    if (name != NULL && strcmp(name, "ignore") != 0)
-        ld_in_refuse(in, NULL, "%s is not available in this version", name);
-}
-
 /* `relaxed` is the one promise that a tenant can give up, so it must be spelled out. */
 static void read_durability(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, bool *is_relaxed)
 {
@@ -149,9 +141,6 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
         break;
     case LD_DEFAULT_REWARD:
         *flag = ld_in_real_or_null(in, v, rule, at);
-        break;
-    case LD_PENDING:
-        read_pending(in, f, v);
         break;
     case LD_DURABILITY:
         read_durability(in, f, v, at);

@@ -66,7 +66,13 @@ static const struct task tasks[] = {
 static const struct row {
     const char *name, *preset;
     double epsilon;
-} rows[] = {{"Beta-TS", NULL, 0}, {"laplaced", "laplaced", -1}, {"laplaced, eps 0", "laplaced", 0}};
+    bool is_hallucinating;
+} rows[] = {{"Beta-TS", NULL, 0, false}, {"laplaced", "laplaced", -1, false}, {"laplaced, eps 0", "laplaced", 0, false},
+#ifdef XP
+{"laplaced h", "laplaced", -1, true}, {"laplaced, eps 0 h", "laplaced", 0, true},
+{"ucb", "ucb", -1, false}, {"ucb h", "ucb", -1, true}, {"ts", "ts", -1, false}, {"ts h", "ts", -1, true},
+#endif
+};
 #define N_ROWS (sizeof rows / sizeof *rows)
 
 /* --- the world ---------------------------------------------------------------------------------------------- */
@@ -204,6 +210,8 @@ static void open_engine(struct player *p)
     spec.seed = p->seed % 1000;
     if (p->row->epsilon >= 0)
         spec.rule.epsilon = p->row->epsilon;
+    if (p->row->is_hallucinating)
+        spec.pending = KB_PENDING_HALLUCINATE;
     if (p->task->discount > 0) {
         spec.forgetting.type = KB_FORGET_DISCOUNT;
         spec.forgetting.discount = p->task->discount;
