@@ -161,7 +161,8 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
         join_vectors(e, ev->as.decided.context, ev->as.decided.slots[i].features, entry->x + i * dim);
     }
     KB_TRY(stage_shown(e, entry->user));
-    KB_TRY(kb_engine_stage_open(e, entry, ev->seq));
+    if (!entry->is_deferred)
+        KB_TRY(kb_engine_stage_open(e, entry, ev->seq));
     s->entry[s->n_entries++] = entry;
     return KB_OK;
 out:
@@ -476,7 +477,11 @@ static enum kb_err reserve_activated(struct kb_engine *e, const struct kb_event 
 
     if (rc == KB_OK && !entry->is_deferred)
         return kb_fail(KB_EEXIST, msg, "/decision", "the decision is active already");
-    if (rc == KB_OK && (rc = stage_shown(e, entry->user)) == KB_OK)
+    if (rc == KB_OK)
+        rc = stage_shown(e, entry->user);
+    if (rc == KB_OK)
+        rc = kb_engine_stage_open(e, entry, ev->seq);
+    if (rc == KB_OK)
         entry->is_reserved = true;
     return rc;
 }

@@ -26,9 +26,9 @@ static struct kb_point point_of(const struct kb_pending_entry *entry, const stru
         .user = user, .arm = slot->arm, .x = slot->x, .level = slot == entry->slot ? entry->level : 0};
 }
 
-static bool opens(const struct kb_engine *e, const struct kb_pending_entry *entry, uint64_t seq)
+static bool opens(const struct kb_engine *e, uint64_t seq)
 {
-    return kb_engine_counts_open(e) && !kb_engine_is_quiet(e, seq) && e->spec.learns && !entry->is_deferred;
+    return kb_engine_counts_open(e) && !kb_engine_is_quiet(e, seq) && e->spec.learns;
 }
 
 /* ---- one --------------------------------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ enum kb_err kb_engine_stage_open(struct kb_engine *e, const struct kb_pending_en
 {
     enum kb_err rc = KB_OK;
 
-    if (!opens(e, entry, seq))
+    if (!opens(e, seq))
         return KB_OK;
     KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
     for (size_t i = 0; i < entry->n_slots; i++) {
@@ -51,7 +51,7 @@ out:
 
 void kb_engine_open(struct kb_engine *e, struct kb_pending_entry *entry, uint64_t seq)
 {
-    if (!opens(e, entry, seq))
+    if (!opens(e, seq) || entry->is_deferred)
         return;
     for (size_t i = 0; i < entry->n_slots; i++) {
         const struct kb_point pt = point_of(entry, &entry->slot[i], kb_engine_user_at(e, entry->user));
