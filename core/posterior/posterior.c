@@ -124,8 +124,7 @@ void kb_posterior_free(struct kb_posterior *p)
 enum kb_err kb_posterior_learn_users(struct kb_posterior *p, const struct kb_history *h)
 {
     assert(p->support.n == 0);
-    const enum kb_err rc = p->beside != NULL ? kb_posterior_learn_users(p->beside, h) : KB_OK;
-    return rc == KB_OK ? kb_kernel_learn_users(&p->kernel, h) : rc;
+    return kb_kernel_learn_users(&p->kernel, h);
 }
 
 bool kb_posterior_has_scales(const struct kb_posterior *p)
@@ -484,11 +483,15 @@ static size_t point_bytes(const struct kb_posterior *p)
     return sizeof(struct kb_user) + 4 * sizeof(uint32_t) + p->support.dim * sizeof(double);
 }
 
+static size_t beside_bytes(const struct kb_posterior *p)
+{
+    return p->beside != NULL ? kb_posterior_bytes(p->beside) - kb_user_kernel_shared_bytes(p->kernel.user) : 0;
+}
+
 size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
     return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point_bytes(p) +
-           p->ops->held_bytes(p) + p->spare_bytes + kb_arm_columns_bytes(&p->columns) +
-           (p->beside != NULL ? kb_posterior_bytes(p->beside) : 0) +
+           p->ops->held_bytes(p) + p->spare_bytes + kb_arm_columns_bytes(&p->columns) + beside_bytes(p) +
            2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
 
@@ -529,8 +532,9 @@ size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)
 {
     if (p->beside == NULL)
         return bytes_with(p, n_more);
-    const size_t beside = kb_posterior_bytes(p->beside), counted = p->ops->bytes_with != NULL ? beside : 0;
-    return bytes_with(p, n_more) - counted + bytes_with(p->beside, n_more);
+    const size_t counted = p->ops->bytes_with != NULL ? beside_bytes(p) : 0;
+    return bytes_with(p, n_more) - counted + bytes_with(p->beside, n_more) -
+           kb_user_kernel_shared_bytes(p->kernel.user);
 }
 
 size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more)

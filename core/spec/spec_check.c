@@ -284,6 +284,10 @@ static enum kb_err check_pending(const struct kb_spec *spec, struct kb_errmsg *m
         return kb_fail(KB_EUNSUPPORTED, msg, "/pending",
                        "the rule %s eliminates arms by what a level has learned and cannot hallucinate",
                        kb_word(&kb_rule_words, (int)spec->rule.type));
+    if (kb_user_kernel_is_learned(spec->user_kernel.type))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/pending",
+                       "the user kernel %s is learned from rewards and cannot hallucinate",
+                       kb_word(&kb_user_kernel_words, (int)spec->user_kernel.type));
     if (spec->forgetting.type != KB_FORGET_NONE)
         return kb_fail(KB_EUNSUPPORTED, msg, "/pending",
                        "what is forgotten has no weight to be taken back by: hallucinate needs forgetting none");

@@ -67,10 +67,17 @@ static const struct row {
     const char *name, *preset;
     double epsilon;
     bool is_hallucinating;
-} rows[] = {{"Beta-TS", NULL, 0, false}, {"laplaced", "laplaced", -1, false}, {"laplaced, eps 0", "laplaced", 0, false},
+} rows[] = {
+    {"Beta-TS", NULL, 0, false},
+    {"laplaced", "laplaced", -1, false},
+    {"laplaced, eps 0", "laplaced", 0, false},
 #ifdef XP
-{"laplaced h", "laplaced", -1, true}, {"laplaced, eps 0 h", "laplaced", 0, true},
-{"ucb", "ucb", -1, false}, {"ucb h", "ucb", -1, true}, {"ts", "ts", -1, false}, {"ts h", "ts", -1, true},
+    {"laplaced h", "laplaced", -1, true},
+    {"laplaced, eps 0 h", "laplaced", 0, true},
+    {"ucb", "ucb", -1, false},
+    {"ucb h", "ucb", -1, true},
+    {"ts", "ts", -1, false},
+    {"ts h", "ts", -1, true},
 #endif
 };
 #define N_ROWS (sizeof rows / sizeof *rows)

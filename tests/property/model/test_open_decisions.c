@@ -300,9 +300,16 @@ static const struct {
     const char *preset;
     uint32_t context_dim;
     bool is_of_all_points;
-} rows[] = {{"laplaced", 0, true}, {"laplaced", 1, true},       {"ucb", 0, true},          {"ts", 0, true},
-            {"k-ucb", 1, true},    {"lin-ucb-per-user", 1, true}, {"laplaced-kors", 1, false}, {"ek-ucb", 1, false},
-            {"bbkb", 1, false},    {"laplaced-by-component", 1, false}};
+} rows[] = {{"laplaced", 0, true},
+            {"laplaced", 1, true},
+            {"ucb", 0, true},
+            {"ts", 0, true},
+            {"k-ucb", 1, true},
+            {"lin-ucb-per-user", 1, true},
+            {"laplaced-kors", 1, false},
+            {"ek-ucb", 1, false},
+            {"bbkb", 1, false},
+            {"laplaced-by-component", 1, false}};
 #define N_ROWS (int)(sizeof rows / sizeof *rows)
 
 START_TEST(deviations_know_what_is_open_and_folds_have_the_same_bits)
@@ -363,14 +370,14 @@ START_TEST(a_window_that_closes_teaches_or_takes_back)
         ask(w.log.live, 0, mean[1], sd[1]);
         ck_assert(mean[1][arm] == mean[0][arm] && sd[1][arm] < sd[0][arm]);
         const double known = sd[1][arm];
-        live(&w.log, (struct kb_event){
-                         .type = KB_EV_EXPIRED,
-                         .as.expired = {.decision = "d0", .has_reward = has_default != 0, .reward = 0.75}});
+        live(&w.log,
+             (struct kb_event){.type = KB_EV_EXPIRED,
+                               .as.expired = {.decision = "d0", .has_reward = has_default != 0, .reward = 0.75}});
         ask(w.log.live, 0, mean[1], sd[1]);
         ck_assert_double_eq_tol(sd[1][arm], has_default ? known : sd[0][arm], 1e-12);
         ck_assert_uint_eq(kb_posterior_n_open(w.log.live->posterior), 0);
-        w.at[0] = (struct decision){.state = has_default ? REWARDED : CLOSED, .user = w.at[0].user, .arm = arm,
-                                    .reward = 0.75};
+        w.at[0] = (struct decision){
+            .state = has_default ? REWARDED : CLOSED, .user = w.at[0].user, .arm = arm, .reward = 0.75};
         assert_deviations(&w);
         if (has_default)
             kbt_log_close(&w.log);

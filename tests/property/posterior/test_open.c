@@ -305,6 +305,5 @@ END_TEST
 int main(void)
 {
     return KBT_RUN("open", means_are_of_rewards_and_variances_of_open_decisions_too,
-                   a_snapshot_has_the_bits_of_open_decisions,
-                   a_posterior_full_of_what_was_taken_back_is_outdated);
+                   a_snapshot_has_the_bits_of_open_decisions, a_posterior_full_of_what_was_taken_back_is_outdated);
 }
