@@ -295,7 +295,8 @@ bool kb_spec_is_unbounded(const struct kb_spec *spec);
  * likewise contexts. */
 struct kb_spec kb_spec_of_parts(const struct kb_spec *spec, bool has_graph);
 
-/* `fixed` in place of a confidence rule that the representation in force, the aggregation or forgetting cannot serve:
+/* `fixed` in place of a confidence rule that the representation in force, the aggregation, forgetting or open decisions
+ * that deviations know cannot serve:
  * for a reset that has moved an exact model to a dictionary, and where none was asked for. Configurations are never
  * changed by this; they are refused (kb_spec_check). */
 void kb_spec_drop_unserved_confidence(struct kb_spec *spec);

@@ -134,7 +134,7 @@ static bool is_served(const struct kb_spec *spec)
 void kb_spec_drop_unserved_confidence(struct kb_spec *spec)
 {
     if (!is_served(spec) || (needs_first_rewards(spec) && spec->aggregation != KB_AGG_FIRST) ||
-        spec->forgetting.type != KB_FORGET_NONE)
+        spec->forgetting.type != KB_FORGET_NONE || spec->pending != KB_PENDING_IGNORE)
         spec->conf.type = KB_CONF_FIXED;
     spec->conf.is_mixture = spec->conf.is_mixture && spec->conf.type != KB_CONF_FIXED;
 }

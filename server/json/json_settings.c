@@ -191,11 +191,13 @@ static void follow_lambda(const struct ld_value *representation, struct ld_setti
         out->spec.repr.mu = out->spec.repr.lambda;
 }
 
-/* Bounds cannot be had of rewards that change, over a dictionary, or that are forgotten (spec_check.c): who asks for
- * that without naming a confidence rule gets `fixed` where bounds are for reading only, and who names one is told. */
+/* Bounds cannot be had of rewards that change, over a dictionary, that are forgotten or that wait (spec_check.c): who
+ * asks for that without naming a confidence rule gets `fixed` where bounds are for reading only, and who names one is
+ * told. */
 static void follow_bookkeeping(const struct ld_value *object, struct kb_spec *spec)
 {
-    const bool is_asked = spec->aggregation != KB_AGG_FIRST || spec->forgetting.type != KB_FORGET_NONE;
+    const bool is_asked = spec->aggregation != KB_AGG_FIRST || spec->forgetting.type != KB_FORGET_NONE ||
+                          spec->pending != KB_PENDING_IGNORE;
 
     if (ld_member_of(ld_member_of(object, "confidence"), "type") == NULL && is_asked &&
         spec->conf.score == KB_SCORE_FIXED)
