@@ -1,5 +1,5 @@
 # laplaced: one Makefile, non-recursive. `make help` lists the targets.
-# MODE=release|debug|asan|tsan selects a build below build/MODE/; release binaries are also linked as build/laplaced,
+# MODE=release|debug|asan|tsan|walk selects a build below build/MODE/; release binaries are also linked as build/laplaced,
 # build/laplacectl and build/paperbench.
 
 MODE ?= release
@@ -20,6 +20,7 @@ OPT_release := -O2 -ftree-vectorize -g
 OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan := -O1 -g -fsanitize=thread
+OPT_walk := -O0 -g -fno-pie
 OPT_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(WARN) -ffp-contract=off -fno-math-errno $(OPT_$(MODE)) -MMD -MP $(CFLAGS)
 C_WARN := -Wstrict-prototypes -Wold-style-definition
@@ -94,6 +95,12 @@ $(OUT)/tests/bench/%.o: tests/bench/%.c
 $(OUT)/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -iquote core -c -o $@ $<
+ifeq ($(MODE),walk)
+# Each function of the server tells tests/walk/trace.c that it was entered; addresses are those of the file.
+$(SERVER_OBJ): CFLAGS_ALL += -finstrument-functions
+$(OUT)/laplaced: LDFLAGS_ALL += -no-pie
+$(OUT)/laplaced: $(OUT)/tests/walk/trace.o
+endif
 $(OUT)/server/shared/pg_%.o: CFLAGS_ALL += -isystem $(PG_INCLUDE)
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
