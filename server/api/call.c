@@ -298,12 +298,6 @@ bool ld_call_may_make(const struct ld_call *c, const char *tenant, struct ld_pro
  * byte of the body is read. A key of the server itself (an admin's, or one for metrics) stops at 4 when it lacks the
  * role, hence learns nothing either. */
 
-/* Keys that were made count as soon as there is one. */
-bool ld_access_wants_keys(struct ld_server *s)
-{
-    return ld_auth_has_had_file(s->auth) || ld_keys_exist(s->keys);
-}
-
 #define OWN_KEY_BYTES 600
 
 /* Clients of other protocols may send the key in a header of its own. */
@@ -319,32 +313,27 @@ static const char *key_of(const struct ld_call *c, char own[OWN_KEY_BYTES])
     return strcat(strcpy(own, "Bearer "), key);
 }
 
-/* Both kinds of keys are tried always: which of them it was shows in no time. */
 bool ld_access_identify(struct ld_call *c, struct ld_problem *p)
 {
     struct ld_server *s = c->server;
     char own[OWN_KEY_BYTES];
-    const char *header = key_of(c, own), *token = ld_auth_token(header);
-    ld_caller_set(&c->caller, 0);
-    bool is_known = ld_keys_allow(s->keys, token != NULL ? token : "", s->world.now_ms(), &c->caller);
-    if (ld_auth_allows(s->auth, header) || !ld_access_wants_keys(s)) {
-        ld_caller_set(&c->caller, LD_ALL_ROLES);
-        is_known = true;
-    }
-    if (!is_known && (token != NULL || !ld_auth_has_had_file(s->auth)) && ld_keys_are_guessed(s->keys))
-        ld_problem_set(p, 503, "this server has not heard from the shared log yet whether there are keys");
-    else if (!is_known)
+    switch (ld_keys_who(s->keys, s->auth, key_of(c, own), s->world.now_ms(), &c->caller)) {
+    case LD_WHO_KNOWN:
+        break;
+    case LD_WHO_NOBODY:
         ld_problem_set(p, 401, "this server asks for a key: Authorization: Bearer KEY");
-    return is_known;
+        break;
+    case LD_WHO_NOT_TOLD:
+        ld_problem_set(p, 503, "this server has not heard from the shared log yet whether there are keys");
+        break;
+    }
+    return p->status == 0;
 }
 
 bool ld_access_holds(struct ld_server *s, const char *authorization, const char *tenant, unsigned role)
 {
-    const char *token = ld_auth_token(authorization);
     struct ld_caller caller;
-    if (ld_auth_allows(s->auth, authorization) || !ld_access_wants_keys(s))
-        return true;
-    return ld_keys_allow(s->keys, token != NULL ? token : "", s->world.now_ms(), &caller) &&
+    return ld_keys_who(s->keys, s->auth, authorization, s->world.now_ms(), &caller) == LD_WHO_KNOWN &&
            (caller.roles == LD_ALL_ROLES || (caller.roles & role) != 0) && ld_caller_spans(&caller, tenant);
 }
 

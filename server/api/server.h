@@ -110,9 +110,6 @@ void ld_after_end(struct ld_server *s); /* when HTTP has stopped; twice is fine 
  * tenant. */
 bool ld_access_holds(struct ld_server *s, const char *authorization, const char *tenant, unsigned role);
 
-/* Whether requests must show a key. Once they must, they must as long as the process lives. */
-bool ld_access_wants_keys(struct ld_server *s);
-
 /* health.c. On the loop, every turn; waiting_since as above. */
 void ld_health_turn(struct ld_server *s, int64_t waiting_since);
 /* From any thread. The loop turns: the process is alive. */
