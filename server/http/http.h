@@ -5,6 +5,7 @@
 #ifndef LD_HTTP_H
 #define LD_HTTP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +17,6 @@ struct ld_http;
 struct ld_tls;
 struct ld_request; /* one request in progress */
 struct ld_metrics;
-struct ld_body_memory;
 struct ld_trace;
 
 #define LD_PEER_BYTES 64 /* [IPv6 address]:port, with the NUL */
@@ -27,6 +27,17 @@ struct ld_http_limits {
     unsigned head_timeout_s;
     unsigned body_timeout_s; /* for min_rate times as many bytes of a body or an answer */
     unsigned min_rate;
+};
+
+/* How much memory the bodies of all requests may take together. Each has its first bytes free, so that the bodies of
+ * decisions and rewards are never refused for the sake of somebody's graph: those are bounded by the number of
+ * connections. What goes beyond them is taken from one budget as it arrives, and given back when the request is over.
+ */
+#define LD_BODY_FREE_BYTES ((size_t)64 << 10)
+
+struct ld_body_memory {
+    atomic_size_t max; /* 0: no limit */
+    atomic_size_t used;
 };
 
 struct ld_http_options {
