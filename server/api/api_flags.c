@@ -18,7 +18,6 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/ulid.h"
-#include "tenant/price.h"
 
 #define MOST_FLAGS 256u
 

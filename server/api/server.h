@@ -82,7 +82,7 @@ struct ld_server {
     struct ld_after after;
     char origins[512];                            /* --cors-origin; set before requests are served */
     bool has_console;                             /* --console; likewise */
-    _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; dispatch.c */
+    _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; beside.c */
     /* Each is set once; handlers read them from any thread. Until it is ready, only probes are answered. */
     atomic_bool is_ready, is_draining;
 };

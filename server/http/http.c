@@ -92,6 +92,11 @@ void ld_request_each_header(const struct ld_request *r, bool (*look)(void *arg, 
     (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, pass_on, &(struct each){look, arg});
 }
 
+bool ld_request_has_query(const struct ld_request *r)
+{
+    return MHD_get_connection_values(r->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) > 0;
+}
+
 void ld_request_each_parameter(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg)
 {
     (void)MHD_get_connection_values(r->connection, MHD_GET_ARGUMENT_KIND, pass_on, &(struct each){look, arg});

@@ -108,6 +108,7 @@ const char *ld_request_query(const struct ld_request *r, const char *name);  /* 
 /* In `admit`: look(arg, name) for each header, or for each parameter of the query, until it returns false. */
 void ld_request_each_header(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg);
 void ld_request_each_parameter(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg);
+bool ld_request_has_query(const struct ld_request *r); /* in `admit` */
 /* Before the request is handed to another thread, by the one that the handler was called in: its client may leave, and
  * the connection goes with it. 0, or -1 for no memory. */
 int ld_request_keep_head(struct ld_request *r);
