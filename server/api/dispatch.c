@@ -163,18 +163,10 @@ static bool has_no_stray_query(const struct ld_call *c, struct ld_problem *p)
     return !ld_request_has_query(c->request) || ld_stray_query_allow(c, p);
 }
 
-static bool look_for_odd(void *arg, const char *name)
-{
-    *(bool *)arg = ld_stray_may_be(name);
-    return !*(bool *)arg;
-}
-
 static bool has_no_stray_header(const struct ld_call *c, struct ld_problem *p)
 {
-    bool is_odd = false;
-    if (c->route->opens == LD_TENANT_OF_HEADER)
-        ld_request_each_header(c->request, look_for_odd, &is_odd);
-    return !is_odd || ld_stray_header_allow(c, p);
+    const bool is_asked = c->route->opens == LD_TENANT_OF_HEADER && ld_request_is_odd(c->request);
+    return !is_asked || ld_stray_header_allow(c, p);
 }
 
 /* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405, or
@@ -332,5 +324,8 @@ static void handle(void *arg, struct ld_request *r)
     go_on(c);
 }
 
-const struct ld_http_hooks ld_server_hooks = {
-    .n_context = sizeof(struct ld_call), .admit = admit, .handle = handle, .completed = ld_server_completed};
+const struct ld_http_hooks ld_server_hooks = {.odd = LD_STRAY_LETTERS,
+                                              .n_context = sizeof(struct ld_call),
+                                              .admit = admit,
+                                              .handle = handle,
+                                              .completed = ld_server_completed};

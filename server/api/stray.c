@@ -51,7 +51,8 @@ static bool look_at_header(void *arg, const char *name)
 {
     struct headers *h = arg;
     char squashed[SQUASHED_BYTES];
-    if (!ld_stray_may_be(name) || (h->has_after && strcasecmp(name, "Laplaced-After") == 0))
+    if (strchr(LD_STRAY_LETTERS, *name | 0x20) == NULL || strcasecmp(name, "Laplaced-Tenant") == 0 ||
+        (h->has_after && strcasecmp(name, "Laplaced-After") == 0))
         return true;
     squash(name, squashed);
     if (strncmp(squashed, "laplaced", strlen("laplaced")) == 0 || is_about_tenant(squashed))

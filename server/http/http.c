@@ -92,6 +92,11 @@ void ld_request_each_header(const struct ld_request *r, bool (*look)(void *arg, 
     (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, pass_on, &(struct each){look, arg});
 }
 
+bool ld_request_is_odd(const struct ld_request *r)
+{
+    return r->is_odd;
+}
+
 bool ld_request_has_query(const struct ld_request *r)
 {
     return MHD_get_connection_values(r->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) > 0;
@@ -149,18 +154,20 @@ struct ld_http *ld_http_hold(struct ld_http *h)
 }
 
 /* Path and method are copied behind the context: other threads read them, when the connection may be gone.
- * NULL: no memory, and the connection is ended. The clock starts here: what the histogram of durations shows begins
- * with the complete headers. The list is for ld_http_stop, which must find requests that nobody calls back for. */
+ * NULL: no memory, or a connection that was refused: it is ended. The clock starts here: what the histogram of
+ * durations shows begins with the complete headers. The list is for ld_http_stop, which must find requests that nobody
+ * calls back for. */
 static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *c, const char *method, const char *path)
 {
+    struct ld_connection *on = ld_connection_of(c);
     size_t n_context = h->hooks.n_context, n_method = strlen(method) + 1, n_path = strlen(path) + 1;
-    struct ld_request *r = calloc(1, sizeof *r + n_context + n_method + n_path);
+    struct ld_request *r = on != NULL ? calloc(1, sizeof *r + n_context + n_method + n_path) : NULL;
     if (r == NULL)
         return NULL;
     r->http = ld_http_hold(h);
     r->connection = c;
     r->memory = h->body_memory;
-    r->on = ld_connection_of(c);
+    r->on = on;
     r->lane = &h->lane[r->on->lane];
     r->n_head = MHD_get_connection_info(c, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)->header_size;
     r->spool_fd = -1;
@@ -298,7 +305,7 @@ enum MHD_Result ld_http_serve(void *arg, struct MHD_Connection *c, const char *u
     struct ld_http *h = arg;
     struct ld_request *r = *slot;
     if (r == NULL) {
-        *slot = r = ld_connection_of(c) != NULL ? request_new(h, c, method, ld_target_path(url)) : NULL;
+        *slot = r = request_new(h, c, method, ld_target_path(url));
         return r != NULL ? ld_request_begin(r, &(struct request_line){method, url, version}) : MHD_NO;
     }
     if (*n == 0)

@@ -67,6 +67,9 @@ struct ld_outcome {
 };
 
 struct ld_http_hooks {
+    /* First letters, small, of headers by which a request is odd unless HTTP reads them itself: ld_request_is_odd. May
+     * be NULL. */
+    const char *odd;
     /* Memory that each request has for them (ld_request_context), zeroed at first. */
     size_t n_context;
     /* Called with the headers, before the body: returns how many bytes of body are taken. It may refuse by a reply of
@@ -108,6 +111,7 @@ const char *ld_request_query(const struct ld_request *r, const char *name);  /* 
 /* In `admit`: look(arg, name) for each header, or for each parameter of the query, until it returns false. */
 void ld_request_each_header(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg);
 void ld_request_each_parameter(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg);
+bool ld_request_is_odd(const struct ld_request *r);    /* it has a header that the hooks may have to look at */
 bool ld_request_has_query(const struct ld_request *r); /* in `admit` */
 /* Before the request is handed to another thread, by the one that the handler was called in: its client may leave, and
  * the connection goes with it. 0, or -1 for no memory. */

@@ -1,8 +1,7 @@
 /* What a request's head may be: its target, its headers, and how they say where the body ends (RFC 9110, RFC 9112).
  *
- * A path that two parties may take for two different ones is refused before anything is decoded: escapes that are none
- * or stand for a NUL, bytes that are no UTF-8, segments "." and "..". An escaped slash stays a part of its segment all
- * the way to whoever takes a name out of the path (decision 0049).
+ * A path that may be taken for another one is refused before it is decoded: by escapes that are none or stand for a
+ * NUL, by bytes that are no UTF-8, by segments "." and "..". An escaped slash stays in its segment (decision 0049).
  *
  * Two parties that read one stream of bytes differently can be made to disagree about where a request ends, and what
  * one takes for a body is a request to the other. So whatever may be read in two ways is refused here, and its
@@ -13,8 +12,7 @@
  *   METHOD blank TARGET blank VERSION CRLF { NAME colon blanks VALUE CRLF } CRLF
  *
  * This rests on libmicrohttpd 0.9.75 handing out pointers into its buffer; the tests fail at once where it does not.
- * Faults that the library finds by itself never come here (decision 0025 lists them). Cost: two passes over the bytes
- * of the head. */
+ * Faults that the library finds by itself never come here (decision 0025 lists them). Cost: two passes over it all. */
 #include "http/http_impl.h"
 
 #include <stdio.h>
@@ -31,11 +29,9 @@
 /* "http://" or "https://": its length, else 0. */
 static size_t scheme_length(const char *target)
 {
-    static const char *const schemes[] = {"http://", "https://"};
-    for (size_t i = 0; i < 2; i++)
-        if (strncasecmp(target, schemes[i], strlen(schemes[i])) == 0)
-            return strlen(schemes[i]);
-    return 0;
+    if (strncasecmp(target, "http://", strlen("http://")) == 0)
+        return strlen("http://");
+    return strncasecmp(target, "https://", strlen("https://")) == 0 ? strlen("https://") : 0;
 }
 
 /* The path of a target, decoded or not: of one in absolute form, as proxies get it, what follows the authority. */
@@ -127,8 +123,8 @@ static enum target_fault find_target_fault(const char *target, size_t n)
     return target[0] == '/' || strcmp(target, "*") == 0 ? TARGET_FINE : TARGET_MALFORMED;
 }
 
-/* The query of a target is taken away from it, before the library takes it apart, when that would be too much: where
- * its memory ends in the middle of a query the library answers nothing at all (0.9.75). The text lies in its buffer. */
+/* Takes the query away before the library takes it apart, when that would be too much: where its memory ends in the
+ * middle of a query the library answers nothing at all (0.9.75). */
 static bool cut_query(char *target)
 {
     char *query = strchr(target, '?');
@@ -141,8 +137,8 @@ static bool cut_query(char *target)
     return true;
 }
 
-/* The library's call for each request line, with the target as it came. What it says is kept with the connection until
- * the headers are complete. NULL: what a request's slot begins with. */
+/* For each request line, with the target as it came; noted at the connection until the headers are complete. NULL: what
+ * a request's slot begins with. */
 void *ld_connection_target(void *arg, const char *target, struct MHD_Connection *connection)
 {
     struct ld_connection *c = ld_connection_of(connection);
@@ -207,6 +203,8 @@ struct head {
     unsigned n_headers, n_hosts, n_lengths, n_codings, n_traces;
     bool is_seen[N_ONCE];
     const char *coding, *expect, *twice; /* twice: a header of `once` */
+    const char *odd;                     /* of the hooks */
+    bool is_odd;
 };
 
 /* Characters of a token (RFC 9110, 5.6.2): what names and methods are made of. */
@@ -230,14 +228,15 @@ static bool is_value(const char *s, size_t n)
     return true;
 }
 
-static void note_once(struct head *head, const char *name)
+static void note_other(struct head *head, const char *name)
 {
     for (size_t i = 0; i < N_ONCE; i++)
         if (strcasecmp(name, once[i]) == 0) {
-            if (head->is_seen[i])
-                head->twice = once[i];
+            head->twice = head->is_seen[i] ? once[i] : head->twice;
             head->is_seen[i] = true;
+            return;
         }
+    head->is_odd |= head->odd != NULL && strchr(head->odd, *name | 0x20) != NULL;
 }
 
 /* Headers that decide about the request as a whole. Of expectations the one that cannot be met counts. */
@@ -255,7 +254,7 @@ static void note_header(struct head *head, const char *name, const char *value)
     } else if (strcasecmp(name, "traceparent") == 0)
         head->n_traces++;
     else
-        note_once(head, name);
+        note_other(head, name);
 }
 
 /* The library's call for each header, in the order in which they came. A name behind which the value does not follow at
@@ -287,7 +286,7 @@ static void read_head(struct ld_request *r, const struct request_line *line, str
 {
     size_t n_method = strlen(line->method);
     const char *version = line->target + r->on->n_target + 1;
-    *head = (struct head){.end = version + strlen("HTTP/1.1\r\n")};
+    *head = (struct head){.end = version + strlen("HTTP/1.1\r\n"), .odd = r->http->hooks.odd};
     if (line->target != line->method + n_method + 1 || line->version != version || !is_token(line->method, n_method)) {
         head->is_broken = true;
         return;
@@ -359,8 +358,8 @@ static bool check_sizes(struct ld_request *r, const struct head *head)
 /* "*" stands for the server and goes with OPTIONS alone. */
 static bool is_target_fine(const struct ld_request *r, const struct request_line *line)
 {
-    bool is_star = strcmp(line->target, "*") == 0;
-    return r->on->target_fault == TARGET_FINE && (!is_star || strcmp(line->method, "OPTIONS") == 0);
+    return r->on->target_fault == TARGET_FINE &&
+           (strcmp(line->target, "*") != 0 || strcmp(line->method, "OPTIONS") == 0);
 }
 
 /* False after a reply. In the library's thread, before any hook sees the request. */
@@ -369,6 +368,7 @@ bool ld_request_check_head(struct ld_request *r, const struct request_line *line
     struct head head;
     bool is_old = strcmp(line->version, "HTTP/1.0") == 0;
     read_head(r, line, &head);
+    r->is_odd = head.is_odd;
     const char *fault = framing_fault(&head, is_old);
     if (!check_sizes(r, &head))
         return false;

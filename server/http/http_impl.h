@@ -150,6 +150,7 @@ struct ld_request {
     atomic_int refs, state;
     atomic_bool is_claimed; /* somebody replies */
     bool is_handed;         /* the handler holds a reference */
+    bool is_odd;            /* ld_request_is_odd */
     bool is_last;           /* its answer is the connection's */
     bool is_discarding;     /* the rest of the body is read and thrown away: the reply stands already */
     int status;
