@@ -167,7 +167,7 @@ SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% check-cluster run-cluster layers lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
+    $(call wants,--test,test test-% check-cluster run-cluster layers walks lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
     $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster test-monitoring) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
@@ -178,7 +178,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
+.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers walks format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -265,6 +265,9 @@ soak-memory: all ## a million requests, malformed ones among them: whether memor
 	$(PYTHON) tests/soak/memory.py $(OUT) $(BUILD)/bench/soak.jsonl $(ARGS)
 layers: ## prove by includes which room knows which (tools/rooms.txt)
 	$(PYTHON) tools/layers.py
+walks: ## count the files that a /select and a /reward enter before the queue, in a server whose functions tell of themselves; they may only become fewer
+	$(MAKE) MODE=walk $(BUILD)/walk/laplaced
+	$(PYTHON) tests/walk/walk.py $(BUILD)/walk check
 lint: layers format-check ## layers, formatting, cppcheck, shellcheck
 	shellcheck tools/*.sh tests/*.sh tests/*/*.sh .ci/run
 	cppcheck --quiet --std=c11 -I core -I server -I tools --enable=warning,performance,portability --inline-suppr --error-exitcode=1 core server tools/common tools/evaluate tools/demo tools/ctl

@@ -3,14 +3,15 @@ function that it enters (trace.c); what the thread of the connection enters betw
 
   python3 tests/walk/walk.py BUILD check|record|show     BUILD: such as build/walk
 
-The request is the plain one: a JSON body, a tenant in memory, a key that the API made, a log of the server's own, the second request of its connection. walks.json says which
-files each walk may enter, and in how many stays (a stay ends when a function of another file is entered). check fails when a walk enters another file or has more stays; a
-file that it enters no more, or fewer stays, is to be recorded, by which it counts from then on. Functions of core/ are not followed; those of base/ and types/, by which all rooms say what they
-say (clocks, texts, problems), are not counted; a function that stands in a header counts where it is included."""
+The request is the plain one: a JSON body, a tenant in memory, a key that the API made, a log of the server's own, not the first request of its connection. walks.json has
+the files of each walk, in the order in which they are entered, and the number of its stays (a stay ends when a function of another file is entered). check fails when a walk
+enters another file or has more stays, and when fewer of either are not recorded: so their number can only shrink. show names the functions, too. Functions of core/ are not
+followed; those of base/ and types/, by which all rooms say what they say (clocks, texts, problems), are not counted; a function that stands in a header counts where it is included."""
 import http.client
 import json
 import os
 import pathlib
+import socket
 import struct
 import subprocess
 import sys
@@ -23,12 +24,15 @@ FIRST, LAST = "ld_connection_target", "ld_tenant_submit"
 
 
 def call(connection, key, path, body, expect=200):
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-    connection.request("POST", path, json.dumps(body), headers)
-    answer = connection.getresponse()
-    text = answer.read()
-    assert answer.status == expect, text
-    return json.loads(text)
+    """Head and body in one piece, so that they come in one round of the connection's thread."""
+    text = json.dumps(body)
+    head = [f"POST {path} HTTP/1.1", "Host: walk", "Content-Type: application/json", f"Content-Length: {len(text)}"] + ([f"Authorization: Bearer {key}"] if key else [])
+    connection.sendall(("\r\n".join(head) + "\r\n\r\n" + text).encode())
+    answer = http.client.HTTPResponse(connection)
+    answer.begin()
+    said = answer.read()
+    assert answer.status == expect, said
+    return json.loads(said)
 
 
 def play(build, folder):
@@ -38,7 +42,7 @@ def play(build, folder):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "LAPLACED_WALK": str(trace)}) as server:
         try:
             port = int(server.stdout.readline().split()[3].rsplit(":", 1)[1].strip("/"))
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection = socket.create_connection(("127.0.0.1", port), timeout=30)
             admin = call(connection, None, "/keys", {"roles": ["admin"]}, 201)["key"]
             key = call(connection, admin, "/tenants/default/keys", {"roles": ["decide"]}, 201)["key"]
             for _ in range(3):
@@ -73,7 +77,7 @@ def walks(trace, place):
 
 
 def count(walk):
-    """{files, stays, functions by file}"""
+    """{stays, walk: functions by file}"""
     walk = [(path, name) for path, name in walk if not path.startswith(BELOW)]
     stays, by_file = 0, {}
     for (path, name), before in zip(walk, [(None, None), *walk]):
@@ -81,7 +85,7 @@ def count(walk):
         functions = by_file.setdefault(path, [])
         if name not in functions:
             functions.append(name)
-    return {"files": len(by_file), "stays": stays, "walk": by_file}
+    return {"stays": stays, "walk": by_file}
 
 
 def main():
@@ -91,18 +95,18 @@ def main():
     now = {route: count(walk) for route, walk in walks(trace, places(build, sorted({a for _, a in trace}))).items()}
     assert set(now) == {"/select", "/reward"}, f"no walk was seen: {set(now)}"
     if what == "record":
-        RECORD.write_text(json.dumps(now, indent=1) + "\n")
+        RECORD.write_text(json.dumps({route: {"stays": walk["stays"], "files": list(walk["walk"])} for route, walk in now.items()}, indent=1) + "\n")
     recorded, is_well = json.loads(RECORD.read_text()) if RECORD.exists() else {}, True
     for route, walk in now.items():
-        print(f"{route}: {walk['files']} files, {walk['stays']} stays")
+        print(f"{route}: {len(walk['walk'])} files, {walk['stays']} stays")
         if what == "show":
             print("\n".join(f"  {path}: {' '.join(functions)}" for path, functions in walk["walk"].items()))
         elif what == "check":
             was = recorded[route]
-            more, gone = sorted(set(walk["walk"]) - set(was["walk"])), sorted(set(was["walk"]) - set(walk["walk"]))
-            is_well &= not more and walk["stays"] <= was["stays"]
+            more, gone = sorted(set(walk["walk"]) - set(was["files"])), sorted(set(was["files"]) - set(walk["walk"]))
+            is_well &= not more and not gone and walk["stays"] == was["stays"]
             print("".join([f"  enters {path}, which is new\n" for path in more] + [f"  enters {path} no more: record it\n" for path in gone]
-                          + [f"  {walk['stays']} stays, {was['stays']} were recorded\n"] * (walk["stays"] != was["stays"])), end="")
+                          + [f"  {walk['stays']} stays, {was['stays']} are recorded\n"] * (walk["stays"] != was["stays"])), end="")
     return 0 if is_well else 1
 
 
