@@ -287,16 +287,11 @@ static void refuse_role(const struct ld_route *route, struct ld_problem *p)
     ld_problem_set(p, 403, "the key lacks the role `%s`", name);
 }
 
-bool ld_access_spans(const struct ld_call *c, const char *tenant)
-{
-    return ld_caller_spans(&c->caller, tenant);
-}
-
 /* A route whose row forgot its role has none that a key could have, but an admin has all: it is theirs alone. */
 bool ld_access_allow(const struct ld_call *c, struct ld_problem *p)
 {
     const bool is_about_one = c->name[0] != '\0' || c->route->opens == LD_TENANT_OF_HEADER;
-    if (is_about_one && !ld_access_spans(c, c->name))
+    if (is_about_one && !ld_caller_spans(&c->caller, c->name))
         ld_problem_no_tenant(p, c->name);
     else if ((c->caller.roles & (unsigned)c->route->role) == 0 && c->caller.roles != LD_ALL_ROLES)
         refuse_role(c->route, p);

@@ -100,9 +100,6 @@ int ld_origins_check(const char *list, struct ld_message *why);
  * 400 where it would be too much work. They are other users, with their rewards: for whoever may read. */
 bool ld_call_price_neighbours(const struct ld_call *c, uint64_t n, double *price, struct ld_problem *p);
 
-/* Whether the caller's key is good for decisions of that tenant. */
-bool ld_access_spans(const struct ld_call *c, const char *tenant);
-
 /* The body as a document, with its numbers bounded. 0, or -1 with *p. */
 int ld_call_parse(const struct ld_call *c, struct ld_doc **doc, struct ld_problem *p);
 

@@ -25,8 +25,9 @@ static unsigned equal_blocks(const unsigned char *a, const unsigned char *b)
     return (difference - 1) >> 31; /* borrows only from 0 */
 }
 
-/* The scheme is compared without case (RFC 9110, 11.1), the token with it. */
-const char *ld_auth_token(const char *authorization)
+/* The token of "Bearer TOKEN"; NULL when the header (may be NULL) has no such thing. The scheme is compared without
+ * case (RFC 9110, 11.1), the token with it. */
+static const char *token_of(const char *authorization)
 {
     if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
         return NULL;
@@ -52,7 +53,7 @@ bool ld_auth_allows(struct ld_auth *a, const char *authorization)
     unsigned char block[LD_FILE_KEY_BYTES];
     unsigned is_known = 0;
     /* Nothing secret was looked at yet: this may return early. */
-    if (!atomic_load(&a->has_file) || read_token(ld_auth_token(authorization), block) != 0)
+    if (!atomic_load(&a->has_file) || read_token(token_of(authorization), block) != 0)
         return false;
     pthread_rwlock_rdlock(&a->lock);
     for (size_t i = 0; a->keys != NULL && i < a->keys->n; i++)
@@ -122,7 +123,7 @@ bool ld_keys_are_asked(struct ld_keys *k, struct ld_auth *file)
 enum ld_who ld_keys_who(struct ld_keys *k, struct ld_auth *file, const char *authorization, int64_t now_ms,
                         struct ld_caller *caller)
 {
-    const char *token = ld_auth_token(authorization);
+    const char *token = token_of(authorization);
     ld_caller_set(caller, 0);
     const bool is_known = ld_keys_allow(k, token != NULL ? token : "", now_ms, caller);
     if (ld_auth_allows(file, authorization) || !ld_keys_are_asked(k, file)) {

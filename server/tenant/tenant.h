@@ -215,7 +215,7 @@ void ld_tenant_size(const struct ld_tenant *t, struct ld_size *out);
 struct ld_bucket *ld_tenant_bucket(struct ld_tenant *t);
 /* A rate of its own; NULL: none, the world's holds. */
 void ld_tenant_set_rate(struct ld_tenant *t, const struct ld_rate *own);
-/* How many of its requests wait for a thread of the pool; dispatch.c counts. */
+/* How many of its requests wait for a thread of the pool; beside.c counts. */
 atomic_size_t *ld_tenant_n_served(struct ld_tenant *t);
 /* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
 bool ld_tenant_is_idle(const struct ld_tenant *t);
