@@ -1,5 +1,6 @@
-/* Writes down which functions of the server are entered, one behind the other, so that walk.py can count the files of a request's walk. Linked into
- * the build MODE=walk alone, in which gcc calls the function below at each entry of a function of server/. */
+/* Writes down which functions of the server are entered, one behind the other, so that walk.py can count the files of a
+ * request's walk. Linked into the build MODE=walk alone, in which gcc calls the function below at each entry of a
+ * function of server/. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
