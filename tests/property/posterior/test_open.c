@@ -175,8 +175,10 @@ static void ask_oracle(struct run *r, const struct kbt_observation *query, doubl
     double nothing[N_QUERIES];
     const size_t n = w->n_seen, m = is_of_all_points(&w->spec) ? 0 : kbt_support(w->posterior, atoms);
     struct kbt_observation *seen = w->seen, *all = malloc((n + MOST_OPEN) * sizeof *all);
-    memcpy(all, seen, n * sizeof *all);
-    memcpy(all + n, r->open, r->n_open * sizeof *all);
+    for (size_t i = 0; i < n; i++)
+        all[i] = seen[i];
+    for (size_t i = 0; i < r->n_open; i++)
+        all[n + i] = r->open[i];
     for (int with_open = 0; with_open < 2; with_open++) {
         double *of_mean = with_open ? nothing : mean, *of_variance = with_open ? variance : nothing;
         w->seen = with_open ? all : seen;
