@@ -56,7 +56,6 @@ def model(rng, dims):
     c = {"algorithm": rng.choice(PRESETS)}
     parts = {"user_kernel": lambda: user_kernel(rng, dims), "context_kernel": lambda: vector_kernel(rng), "arm_kernel": lambda: vector_kernel(rng),
              "representation": lambda: representation(rng), "prior": lambda: prior(rng), "confidence": lambda: confidence(rng), "forgetting": lambda: rng.choice(FORGETTING),
-             "pending": lambda: rng.choice(("ignore", "hallucinate")),
              "rule": lambda: {"type": rng.choice(("ucb", "thompson", "uniform", "sup_kernel", "rand_ucb", "igw", "top_two", "split")), "weights": {"a": rng.choice((0, 5e-324, 1, 1e6)), "b": 1}, "epsilon": rng.choice((0, 5e-324, 0.1, 1)), "scale": rng.choice(ENDS),
                               "gamma_scale": rng.choice((0, 5e-324, 10, 1e12)), "gamma_exponent": rng.choice((0, 5e-324, 0.5, 1))}}
     for name, make in parts.items():
@@ -70,6 +69,8 @@ def configuration(rng, dims, temper, traffic):
     c = {**model(rng, dims), **dims, **traffic}
     if rng.random() < 0.3:
         c["default_reward"] = temper.number()
+    if rng.random() < 0.3:
+        c["pending"] = "hallucinate"
     if rng.random() < 0.3:
         c["challengers"] = {f"c{i}": model(rng, dims) for i in range(rng.choice((1, 2)))}
     if rng.random() < 0.2:
