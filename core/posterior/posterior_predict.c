@@ -49,12 +49,13 @@ static void predict_blocks(const struct kb_posterior *p, const struct kb_candida
 void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
                           double *mean, double *sd)
 {
-    if (p->ops->predict == NULL)
+    if (p->ops->predict == NULL) {
         predict_blocks(p, cand, s, mean, sd);
-    else
+    } else {
         p->ops->predict(p, cand, s, mean, sd);
-    for (size_t c = 0; c < cand->n && p->ops->predict != NULL; c++)
-        sd[c] = sqrt(sd[c]);
+        for (size_t c = 0; c < cand->n; c++)
+            sd[c] = sqrt(sd[c]);
+    }
     if (p->beside != NULL && p->n_open > 0)
         kb_posterior_narrow_sd(p, cand, s, sd);
 }
