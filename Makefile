@@ -171,7 +171,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
+.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-scale bench-servers bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -300,6 +300,12 @@ bench-graph: all ## user graphs of SIZE people: loading, decisions beside it, pa
 bench-algorithms: $(OUT)/tests/bench/bench_algorithms ## each preset's decisions and updates beside dgemm and dtrsm (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	$(OUT)/tests/bench/bench_algorithms $(BUILD)/bench/algorithms.jsonl
+bench-scale: all $(OUT)/tests/bench/bench_load ## what one server on a shared log takes, and its prediction for more: tools/scale.json (docs/SCALE.md; needs postgresql)
+	$(PYTHON) tests/bench/servers.py $(OUT) $(BUILD)/bench/scale.jsonl one $(ARGS)
+	$(PYTHON) tools/scale.py fit $(BUILD)/bench/scale.jsonl
+bench-servers: all $(OUT)/tests/bench/bench_load ## one, two and three servers that share a log, each with a quarter of a processor, beside that prediction (docs/SCALE.md; needs postgresql)
+	$(PYTHON) tests/bench/servers.py $(OUT) $(BUILD)/bench/servers.jsonl many $(ARGS)
+	$(PYTHON) tools/scale.py check $(BUILD)/bench/servers.jsonl
 bench-commit: all $(OUT)/tests/bench/nosync.so ## durable throughput over clients, beside bare fdatasync and a server without fsync (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	$(PYTHON) tests/bench/commit.py $(OUT) $(BUILD)/bench/commit.json $(ARGS)
