@@ -162,7 +162,7 @@ lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
     $(call wants,--test,test test-% check-cluster run-cluster layers lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
-    $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster test-monitoring) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
+    $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster test-monitoring bench-scale bench-servers) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
 $(shell $(SETUP) $(WANTED) >&2)
@@ -303,7 +303,7 @@ bench-algorithms: $(OUT)/tests/bench/bench_algorithms ## each preset's decisions
 bench-scale: all $(OUT)/tests/bench/bench_load ## what one server on a shared log takes, and its prediction for more: tools/scale.json (docs/SCALE.md; needs postgresql)
 	$(PYTHON) tests/bench/servers.py $(OUT) $(BUILD)/bench/scale.jsonl one $(ARGS)
 	$(PYTHON) tools/scale.py fit $(BUILD)/bench/scale.jsonl
-bench-servers: all $(OUT)/tests/bench/bench_load ## one, two and three servers that share a log, each with a quarter of a processor, beside that prediction (docs/SCALE.md; needs postgresql)
+bench-servers: all $(OUT)/tests/bench/bench_load ## one, two and three servers that share a log, each with a tenth of a processor, beside that prediction (docs/SCALE.md; needs postgresql)
 	$(PYTHON) tests/bench/servers.py $(OUT) $(BUILD)/bench/servers.jsonl many $(ARGS)
 	$(PYTHON) tools/scale.py check $(BUILD)/bench/servers.jsonl
 bench-commit: all $(OUT)/tests/bench/nosync.so ## durable throughput over clients, beside bare fdatasync and a server without fsync (docs/SPEED.md)

@@ -2,7 +2,7 @@
 """How many servers, PostgreSQL clusters and gigabytes a load needs, what breaks first, and what it costs (docs/SCALE.md).
 
     tools/scale.py fit build/bench/scale.jsonl tools/scale.json     what one server takes, from what `make bench-scale` has measured
-    tools/scale.py servers [--clients 64] [--share 0.25]            what one, two and three servers of one tenant are to do: the prediction
+    tools/scale.py servers [--clients 64] [--share 0.1]             what one, two and three servers of one tenant are to do: the prediction
     tools/scale.py plan --users 1e9 --rate 1e6 [--tenants N] [--components K] [--rewards .1] [--days 90] ...
     tools/scale.py table                                            the loads of docs/SCALE.md
     tools/scale.py check FILE                                       the prediction beside what tests/bench/servers.py many has measured
@@ -52,8 +52,8 @@ def fit(path):
     size = next(l for l in lines if l["what"] == "bytes")
     return {"decide_us": decide, "learn_us": learn, "turn_us": turn, "fold_decision_us": fold_decision, "fold_reward_us": fold_reward, "fold_batch_us": fold_batch,
             "open_us": opened, "pg_turn_us": pg[0], "pg_line_us": pg[1], "turn_ms": (middle("few", "take_us") + middle("few", "append_us")) / 1e3,
-            "lines_a_turn": many, "dry_us": middle("dry", "cpu_us"), "alone_us": middle("many", "cpu_us", "alone"), "alone_learn_us": learn,
-            "pg_bytes_a_line": size["pg_bytes_a_line"], "copy_bytes_a_line": size["copy_bytes_a_line"]}
+            "lines_a_turn": many, "dry_us": middle("dry", "cpu_us"), "alone_us": middle("many", "cpu_us", "alone"),
+            "pg_bytes_a_line": size["pg_bytes_a_line"], "copy_bytes_a_line": size["copy_bytes_a_line"], "receive_us": statistics.median(l["cpu_us_a_line"] for l in lines if l["what"] == "receive")}
 
 
 # ---- servers of one tenant
@@ -157,7 +157,7 @@ def main():
     p.add_argument("to", nargs="?")
     for name, value, said in (
             ("users", 1e6, ""), ("rate", 1e3, "decisions a second"), ("rewards", 0.1, "for each decision"), ("days", 30.0, "that lines are kept"),
-            ("share", 0.25, "of a processor that each server has (servers, check)"), ("clients", 64, "that wait at each server: what a turn has at most"),
+            ("share", 0.1, "of a processor that each server has (servers, check)"), ("clients", 64, "that wait at each server: what a turn has at most"),
             ("lines", 64.0, "in a turn of a busy tenant"), ("turn-ms", 3.0, "a turn's two round trips and its commit"), ("cores", 16, "of a server"),
             ("busy", 0.6, "share of a machine that may be used"), ("memory-gb", 128.0, "of a server"), ("user-bytes", 600.0, "memory of a user"),
             ("open-bytes", 700.0, "memory of an open decision"), ("window-s", 3600.0, "how long a decision is open"), ("model-bytes", 5e6, "memory of a tenant's model"),

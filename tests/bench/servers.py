@@ -2,7 +2,7 @@
 
   python3 tests/bench/servers.py OUT FILE one          the costs of one server: what tools/scale.py computes with
   python3 tests/bench/servers.py OUT FILE many         one, two and three servers under the same load each
-      [--share 0.25] [--clients 64] [--seconds 5] [--rounds 3] [-m M] [-C N] [-d D] [-t T]
+      [--share 0.1] [--clients 64] [--seconds 5] [--rounds 3] [-m M] [-C N] [-d D] [-t T]
       OUT: a build folder such as build/release; FILE: where JSON lines go
 
 A server runs in a group of its own (cgroup v1, cpu.cfs_quota_us), so that one machine of two processors shows what several machines
@@ -31,10 +31,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 import pg
 from checks import Server
 from lines import Lines, busy_s
-from loop import Traffic, add_sizes, call, furnish
+from loop import Traffic, add_sizes, call, config, furnish
 
 GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
-PERIOD_US = 20_000  # a short one: who has used his share up waits for less than that
+PERIOD_US = 10_000  # a short one: who has used his share up waits for less than that
 TENANT = "kors-commit"
 WARM_S = 1.0
 
@@ -225,12 +225,14 @@ def one(args, folder, traffic, emit):
     try:
         furnish(shared.servers[0], traffic, ("kors",), "commit")
         emit({"bench": "servers", "what": "fold", **fold(args, folder, database)})
-        for kind, options in ONE:
+        for kind, options in ONE if not args.only else [k for k in ONE if k[0] == args.only]:
             for _ in range(args.rounds):
                 emit({"bench": "servers", "what": "one", "kind": kind, "share": args.share if shared.is_grouped else 0,
                       **drive(args.out, shared.servers, traffic, args, **{"clients": args.clients, "seconds": args.seconds, **options})})
             if kind in ("few", "many", "learn"):
                 emit({"bench": "servers", "what": "fold", **fold(args, folder, database)})
+        for _ in range(args.rounds):
+            emit({"bench": "servers", "what": "receive", **receive(shared.servers[0], traffic, args)})
         lines, size = database.sql("SELECT sum(n), pg_total_relation_size('laplaced.batch') FROM laplaced.batch").split("|")
         emit({"bench": "servers", "what": "bytes", "pg_bytes_a_line": int(size) / int(lines), "copy_bytes_a_line": copy_bytes(folder / "log" / "a") / int(lines)})
     finally:
@@ -243,6 +245,29 @@ def one(args, folder, traffic, emit):
             emit({"bench": "servers", "what": "alone", "kind": "many", **drive(args.out, alone.servers, traffic, args, clients=args.clients, seconds=args.seconds)})
     finally:
         alone.end()
+
+
+def receive(server, traffic, args):
+    """What it takes to be handed lines that others have made: bodies of 64 observations that are recorded and not learned, two at a time. Each is read, judged, staged,
+    appended, put into the copy and applied as one decision of another server would be."""
+    tenant = "handed"
+    call(server, "PUT", f"/tenants/{tenant}", {**config(args, "kors"), "learn": False})
+    bodies = ["".join(json.dumps(traffic.observation("kors")) + "\n" for _ in range(64)).encode() for _ in range(16)]
+    n, end = [0, 0], time.monotonic() + args.seconds
+    cpu, counted = server.cpu_s(), told([server])
+
+    def hand(i):
+        while time.monotonic() < end:
+            call(server, "POST", "/observe", bodies[(n[i] + i) % 16], tenant)
+            n[i] += 1
+
+    threads = [threading.Thread(target=hand, args=(i,)) for i in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    lines = 64 * sum(n)
+    return {"lines": lines, "cpu_us_a_line": 1e6 * (server.cpu_s() - cpu) / lines, "lines_a_turn": lines / max(1, told([server])["turns"] - counted["turns"])}
 
 
 def copy_bytes(folder):
@@ -294,12 +319,13 @@ def main():
     p.add_argument("out", type=pathlib.Path)
     p.add_argument("file", type=pathlib.Path)
     p.add_argument("part", choices=("one", "many"))
-    p.add_argument("--share", type=float, default=0.25, help="of a processor, for each server; 0: as much as there is")
+    p.add_argument("--share", type=float, default=0.1, help="of a processor, for each server; 0: as much as there is")
     p.add_argument("--clients", type=int, default=64, help="of each server")
     p.add_argument("--seconds", type=float, default=5.0)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--servers", type=int, nargs="+", default=[1, 2, 3])
-    p.add_argument("--observed", type=float, default=150.0, help="observations a second, in all")
+    p.add_argument("--only", help="of `one`: the kind of that name, and what follows all kinds")
+    p.add_argument("--observed", type=float, default=45.0, help="observations a second, in all")
     p.add_argument("--label", default="")
     p.add_argument("--server", action="append", default=[], help="an option of the servers, such as --server=--log-poll=20")
     add_sizes(p)
