@@ -301,10 +301,10 @@ bench-algorithms: $(OUT)/tests/bench/bench_algorithms ## each preset's decisions
 	@mkdir -p $(BUILD)/bench
 	$(OUT)/tests/bench/bench_algorithms $(BUILD)/bench/algorithms.jsonl
 bench-scale: all $(OUT)/tests/bench/bench_load ## what one server on a shared log takes, and its prediction for more: tools/scale.json (docs/SCALE.md; needs postgresql)
-	$(PYTHON) tests/bench/servers.py $(OUT) $(BUILD)/bench/scale.jsonl one $(ARGS)
+	$(PYTHON) tests/bench/cluster.py $(OUT) $(BUILD)/bench/scale.jsonl one $(ARGS)
 	$(PYTHON) tools/scale.py fit $(BUILD)/bench/scale.jsonl
 bench-servers: all $(OUT)/tests/bench/bench_load ## one, two and three servers that share a log, each with a tenth of a processor, beside that prediction (docs/SCALE.md; needs postgresql)
-	$(PYTHON) tests/bench/servers.py $(OUT) $(BUILD)/bench/servers.jsonl many $(ARGS)
+	$(PYTHON) tests/bench/cluster.py $(OUT) $(BUILD)/bench/servers.jsonl many $(ARGS)
 	$(PYTHON) tools/scale.py check $(BUILD)/bench/servers.jsonl
 bench-commit: all $(OUT)/tests/bench/nosync.so ## durable throughput over clients, beside bare fdatasync and a server without fsync (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench

@@ -5,7 +5,7 @@
     tools/scale.py servers [--clients 64] [--share 0.1]             what one, two and three servers of one tenant are to do: the prediction
     tools/scale.py plan --users 1e9 --rate 1e6 [--tenants N] [--components K] [--rewards .1] [--days 90] ...
     tools/scale.py table                                            the loads of docs/SCALE.md
-    tools/scale.py check FILE                                       the prediction beside what tests/bench/servers.py many has measured
+    tools/scale.py check FILE                                       the prediction beside what tests/bench/cluster.py many has measured
 
 Everything is a straight line in what was counted: processor time a decision, a reward, a turn, a line of others that is folded, and the same
 at PostgreSQL. Latencies enter only where a tenant's turns are one after the other."""

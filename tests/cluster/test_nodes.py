@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+import re
 import subprocess
 import threading
 import time
@@ -403,6 +404,9 @@ def test_a_tenant_that_chose_so_decides_while_the_log_is_away_and_nothing_of_it_
                     assert answer["ranking"][0]["arm"] == answer["arm"]
                     seen.add(answer["arm"])
             assert seen == {"x", "y"}
+            for client in (a, b):  # a log that is known to be away is not asked for each of them
+                said = client.call("GET", "/metrics").text
+                assert int(float(re.search(r'laplaced_log_outcomes_total\{outcome="down"\} (\S+)', said)[1])) < 10
             assert a.select("u", tenant="shop", candidates=["x", "y"], decision="known") == known
             refused = a.select("u", tenant="shop", candidates=["x", "y"], decision="later")
             assert refused["recorded"] is False

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/bench")]
 
+import cluster  # noqa: E402
 import scale  # noqa: E402
 
 COSTS = {"decide_us": 100.0, "learn_us": 40.0, "turn_us": 300.0, "fold_decision_us": 12.0, "fold_reward_us": 30.0, "fold_batch_us": 20.0, "open_us": 5000.0,
@@ -87,3 +88,12 @@ def test_a_prediction_is_held_against_what_was_measured(tmp_path):
     lines = [{"what": "verdict", "servers": r["servers"], "ratio": r["ratio"] * off[r["servers"]], "ratio_by_cpu": 1.0, "cpu_us": r["cpu_us"]} for r in rows]
     (tmp_path / "lines").write_text("".join(json.dumps(l) + "\n" for l in lines))
     assert "the worst is off by 20 %; 15 were asked" in run("check", str(tmp_path / "lines"))
+
+
+def test_a_verdict_is_of_medians_and_beside_one_server():
+    def runs(rates, cpu):
+        return [{"rate": r, "cpu_us": cpu, "pg_cpu_us": 1, "turns_per_s": 1, "lines_a_turn": 1, "p50_us": 1, "p99_us": 1} for r in rates]
+    one, two, three = cluster.verdicts({3: runs([1, 240, 250], 125), 1: runs([90, 100, 5000], 100), 2: runs([180], 100)})
+    assert [v["servers"] for v in (one, two, three)] == [1, 2, 3]
+    assert [v["ratio"] for v in (one, two, three)] == [1.0, 1.8, 2.4]
+    assert [v["ratio_by_cpu"] for v in (one, two, three)] == [1.0, 2.0, pytest.approx(2.4)]

@@ -1,7 +1,7 @@
 """Servers that share a log, each with the same small share of a processor: what one of them takes, and what several do together.
 
-  python3 tests/bench/servers.py OUT FILE one          the costs of one server: what tools/scale.py computes with
-  python3 tests/bench/servers.py OUT FILE many         one, two and three servers under the same load each
+  python3 tests/bench/cluster.py OUT FILE one          the costs of one server: what tools/scale.py computes with
+  python3 tests/bench/cluster.py OUT FILE many         one, two and three servers under the same load each
       [--share 0.1] [--clients 64] [--seconds 5] [--rounds 3] [-m M] [-C N] [-d D] [-t T]
       OUT: a build folder such as build/release; FILE: where JSON lines go
 
@@ -307,11 +307,16 @@ def many(args, folder, traffic, emit):
             finally:
                 shared.end()
                 clear(args.database)
-    middle = {n: {k: statistics.median(r[k] for r in runs) for k in ("rate", "cpu_us", "pg_cpu_us", "turns_per_s", "lines_a_turn", "p50_us", "p99_us")} for n, runs in found.items()}
+    for verdict in verdicts(found):
+        emit({"bench": "servers", "what": "verdict", "label": args.label, **verdict})
+
+
+def verdicts(found):
+    """Medians of the runs with each number of servers ({n: runs}), beside those of the least."""
+    kept = ("rate", "cpu_us", "pg_cpu_us", "turns_per_s", "lines_a_turn", "p50_us", "p99_us")
+    middle = {n: {k: statistics.median(r[k] for r in runs) for k in kept} for n, runs in sorted(found.items())}
     least = middle[min(middle)]
-    for n, m in middle.items():
-        emit({"bench": "servers", "what": "verdict", "label": args.label, "servers": n, **m, "ratio": m["rate"] / least["rate"],
-              "ratio_by_cpu": n * least["cpu_us"] / m["cpu_us"]})
+    return [{"servers": n, **m, "ratio": m["rate"] / least["rate"], "ratio_by_cpu": n * least["cpu_us"] / m["cpu_us"]} for n, m in middle.items()]
 
 
 def main():
