@@ -49,6 +49,8 @@ def fit(path):
     pg = solve([(1 / middle(k, "lines_a_turn"), 1) for k in ("few", "some", "many", "learn")], [middle(k, "pg_cpu_us") for k in ("few", "some", "many", "learn")])
     folds = [l for l in lines if l["what"] == "fold"]
     opened, fold_decision, fold_reward, fold_batch = solve([(1, l["lines"] - l["learned"], l["learned"], l["batches"]) for l in folds], [1e6 * l["cpu_s"] for l in folds])
+    if min(opened, fold_decision, fold_reward, fold_batch) < 0:
+        raise SystemExit("the fold comes out as less than nothing: the runs were too short for this machine (--seconds, --rounds)")
     size = next(l for l in lines if l["what"] == "bytes")
     return {"decide_us": decide, "learn_us": learn, "turn_us": turn, "fold_decision_us": fold_decision, "fold_reward_us": fold_reward, "fold_batch_us": fold_batch,
             "open_us": opened, "pg_turn_us": pg[0], "pg_line_us": pg[1], "turn_ms": (middle("few", "take_us") + middle("few", "append_us")) / 1e3,

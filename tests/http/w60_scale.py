@@ -42,6 +42,13 @@ def test_known_costs_come_out_of_what_they_make(tmp_path):
         assert found[name] == pytest.approx(value, rel=1e-3), name
 
 
+def test_runs_that_were_too_short_to_tell_are_refused(tmp_path):
+    lines = measured({**COSTS, "fold_batch_us": -5.0})
+    (tmp_path / "lines").write_text("".join(json.dumps(l) + "\n" for l in lines))
+    done = subprocess.run([sys.executable, str(ROOT / "tools/scale.py"), "fit", str(tmp_path / "lines"), str(tmp_path / "costs")], capture_output=True, text=True)
+    assert done.returncode == 1 and "too short" in done.stderr and not (tmp_path / "costs").exists()
+
+
 def rate(c, n, **more):
     return scale.one_tenant(c, n, more.get("share", 1.0), more.get("clients", 64), more.get("rewards", 0.0))
 
