@@ -73,11 +73,11 @@ static void read_age(struct ld_in *in, const struct ld_field *f, const struct ld
     *out = llround(seconds * 1000);
 }
 
-/* `relaxed` is the one promise that a tenant can give up, so it must be spelled out. */
-static void read_durability(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, bool *is_relaxed)
+/* What gives up a promise must be spelled out. */
+static void read_either(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, bool *is_second)
 {
     const char *name = ld_in_choice(in, v, f->rule);
-    *is_relaxed = name != NULL && strcmp(name, "relaxed") == 0;
+    *is_second = name != NULL && strcmp(name, f->rule->choices[1]) == 0;
 }
 
 /* A challenger's name, or null. Whether there is such a challenger is asked behind all others (check_guardrail). */
@@ -142,8 +142,8 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
     case LD_DEFAULT_REWARD:
         *flag = ld_in_real_or_null(in, v, rule, at);
         break;
-    case LD_DURABILITY:
-        read_durability(in, f, v, at);
+    case LD_EITHER:
+        read_either(in, f, v, at);
         break;
     case LD_SIZE_OR_NULL:
         *(size_t *)at = ld_is(v, LD_V_NULL) ? 0 : (size_t)ld_in_count(in, v, rule, 0);
