@@ -29,8 +29,8 @@ double kb_posterior_bounded(const struct kb_posterior *p, double variance, doubl
 }
 
 /* KB_BLOCK candidates at a time: kernel values first, then the representation's solves on the whole block. */
-static void predict_blocks(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
-                           double *mean, double *sd)
+static void predict_blocks(const struct kb_posterior *p, const struct kb_candidates *cand,
+                           const struct kb_beside *beside, struct kb_scratch *s, double *mean, double *sd)
 {
     size_t mark = kb_arena_mark(&s->arena), ld = kb_block_ld(p->support.n);
     double *block = kb_posterior_block(s, p->support.n);
@@ -39,6 +39,8 @@ static void predict_blocks(const struct kb_posterior *p, const struct kb_candida
         size_t n_c = cand->n - c0 < KB_BLOCK ? cand->n - c0 : KB_BLOCK;
         kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, ld, diag);
         p->ops->predict_block(p, block, ld, n_c, diag, mean + c0, sd + c0);
+        if (beside != NULL)
+            kb_beside_take(beside, p, cand, c0, n_c, block, ld, s, sd + c0);
         for (size_t c = 0; c < n_c; c++)
             sd[c0 + c] = sqrt(kb_posterior_bounded(p, sd[c0 + c], diag[c]));
     }
@@ -48,8 +50,14 @@ static void predict_blocks(const struct kb_posterior *p, const struct kb_candida
 void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
                           double *mean, double *sd)
 {
+    kb_posterior_predict_beside(p, cand, NULL, s, mean, sd);
+}
+
+void kb_posterior_predict_beside(const struct kb_posterior *p, const struct kb_candidates *cand,
+                                 const struct kb_beside *beside, struct kb_scratch *s, double *mean, double *sd)
+{
     if (p->ops->predict == NULL) {
-        predict_blocks(p, cand, s, mean, sd);
+        predict_blocks(p, cand, beside, s, mean, sd);
         return;
     }
     p->ops->predict(p, cand, s, mean, sd);
