@@ -102,7 +102,7 @@ int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select
     double besides = 0;
     if (select->n_neighbours > 0 && !may_name(c, select, &besides, p))
         return -1;
-    const double price = ld_price_decision(&size, select->query.n_candidates) + besides;
+    const double price = ld_price_decision(&size, select->query.n_candidates, select->n_slots) + besides;
     if (ld_call_is_long(c, price))
         return 1;
     if (!ld_charge(c, price, p))

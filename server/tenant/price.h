@@ -8,6 +8,7 @@
  *     any request                                1
  *     /select among C candidates, or a           1 + C (m^2 + m d) / 10^6
  *     /posterior of C users times arms, or of as many features
+ *     /select of S slots among C candidates      1 + S C (m^2 + m d) / 10^6
  *     `neighbours` with either of them           and w / 10^6 for w multiply-adds
  *     n rewards, or observations                 1 + n (1/10 + (3 m^2 + m d) / 10^6)
  *     n edges, users or arms                     1 + n / 100
@@ -44,7 +45,8 @@ struct ld_size {
     uint32_t dims;
 };
 
-double ld_price_decision(const struct ld_size *size, size_t n_candidates); /* 0: the whole catalogue */
+/* Candidates 0: the whole catalogue; slots 0: as 1. */
+double ld_price_decision(const struct ld_size *size, size_t n_candidates, size_t n_slots);
 double ld_price_events(const struct ld_size *size, size_t n);
 double ld_price_neighbours(double work);        /* of so many multiply-adds, in addition */
 double ld_price_lines(uint64_t n);              /* of the log, or edges, users, arms */
