@@ -164,17 +164,6 @@ static void read_slots(struct ld_in *in, const struct ld_value *array, const str
     out->n_slots = n;
 }
 
-/* What cannot stand beside slots. */
-static void check_slots(struct ld_in *in, const struct ld_select *out)
-{
-    if (out->n_slots == 0)
-        return;
-    if (ld_member_of(&in->doc->root, ld_select_rules.rule[LD_SELECT_TOP].key) != NULL)
-        ld_in_fault(in, ld_select_rules.rule[LD_SELECT_TOP].key, "not beside slots: each of them shows an arm");
-    if (out->n_neighbours > 0)
-        ld_in_fault(in, ld_select_rules.rule[LD_SELECT_NEIGHBOURS].key, "not beside slots");
-}
-
 #define IN_SELECT(member) AT(struct ld_select, member)
 
 /* `explain` only widens the ranking in the answer; `top` is also how many arms count as put before the user. */
@@ -195,16 +184,6 @@ static const struct ld_row select_rows[] = {
     [LD_SELECT_DEFER] = {.kind = LD_ROW_FLAG, IN_SELECT(is_deferred)},
 };
 
-/* Where every slot has its own, the decision needs none. */
-static void check_context(struct ld_in *in, const struct ld_select *out)
-{
-    size_t n_own = 0;
-    for (size_t i = 0; i < out->n_slots; i++)
-        n_own += out->slots[i].context != NULL;
-    if (out->n_slots == 0 || n_own < out->n_slots)
-        need_context(in, &in->doc->root, &ld_select_rules.rule[LD_SELECT_CONTEXT], in->dim[LD_DIM_CONTEXT]);
-}
-
 static int decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_dim, bool is_thorough,
                          struct ld_select *out, struct ld_problem *p)
 {
@@ -214,8 +193,7 @@ static int decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_
     ld_in_set_dims(&in, context_dim, arm_dim);
     in.is_thorough = is_thorough;
     if (ld_in_body(&in, &doc->root, &ld_select_rules, select_rows, out))
-        check_context(&in, out);
-    check_slots(&in, out);
+        need_context(&in, &doc->root, &ld_select_rules.rule[LD_SELECT_CONTEXT], context_dim);
     return ld_in_done(&in);
 }
 
@@ -358,8 +336,6 @@ static void read_reward(struct ld_in *in, const struct ld_value *v, struct ld_re
         (void)ld_in_body(in, v, &ld_user_reward_rules, user_reward_rows, out);
     else
         (void)ld_in_body(in, v, &ld_reward_rules, reward_rows, out);
-    if (out->slot != NULL && out->arm != NULL)
-        ld_in_fault(in, "slot", "expected an arm or a slot, not both");
 }
 
 /* An array with one bad item is refused whole: half of a malformed body may be another body than the sender meant.

@@ -13,7 +13,7 @@ struct ld_value;
 struct ld_select {
     struct kb_query query; /* key is left 0 */
     const char *decision;  /* NULL: the server makes one */
-    size_t top;            /* >= 1; 1 beside slots */
+    size_t top;            /* >= 1 */
     const struct kb_slot_query *slots;
     size_t n_slots; /* 0: one arm, or a slate of `top` */
     bool is_explained, is_dry_run, is_deferred;
