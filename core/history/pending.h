@@ -24,15 +24,18 @@
 enum kb_taught { KB_UNTAUGHT, KB_TAUGHT, KB_VOID, KB_TAUGHT_N };
 
 struct kb_pending_slot {
+    const char *name; /* at the end of the entry's block; NULL: none */
     /* interned */
     uint32_t arm;
+    uint32_t level; /* that it teaches; 0 of what was not drawn */
     bool has_reward;
     uint8_t taught; /* enum kb_taught */
     bool is_open;   /* the model's deviations know it (posterior/open.h); no part of the digest */
     double reward;  /* the value in force: last told, or the sum */
     double model;   /* TAUGHT: the value that the model has, which is another one where it did not learn a correction */
-    double halvings; /* that had passed when the model was first taught (decay.h) */
-    const double *x; /* context, then the arm's features; inside the entry's block */
+    double halvings;   /* that had passed when the model was first taught (decay.h) */
+    double importance; /* of its draw (tuning.h), 0: not drawn; follows from the log, no part of the digest */
+    const double *x;   /* context, then the arm's features; inside the entry's block */
 };
 
 /* What a slot has of a metric: a block of its own. It says nothing while has_value is false, and readers of decisions
@@ -62,13 +65,12 @@ struct kb_pending_entry {
     size_t n_x;     /* length of x */
     size_t due_at;  /* where it stands in kb_pending.due */
     uint64_t hash;  /* its part of the digest */
-    uint32_t level; /* that slot 0 teaches; the others of a slate teach level 0 */
     uint32_t route; /* enum kb_route that had drawn slot 0 */
     uint64_t shown; /* counts those that were shown, in order; 0: it was not yet. No part of the digest */
     struct kb_pending_entry *newer, *older; /* of those that the user was shown, or that wait; NULL: none */
-    double importance;                      /* of that draw (tuning.h); follows from the log, no part of the digest */
     struct kb_pending_slot *slot;
     double *x;                       /* [n_slots][dim] */
+    char *name_end;                  /* of the names so far */
     struct kb_pending_value *values; /* of metrics, the newest first; no part of the digest */
     size_t n_values;
 };
@@ -111,8 +113,10 @@ enum kb_err kb_pending_reserve(struct kb_pending *p, size_t n, size_t n_users);
 /* The same beside readers: larger tables are added to m when they are needed (moves.h). */
 enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, size_t n_users, struct kb_moves *m);
 
-/* A new entry with room for its vectors (x zeroed), outside any table. NULL: no memory. */
-struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, size_t dim);
+/* A new entry with room for its vectors (x zeroed) and for names of that many bytes, each with its NUL, outside any
+ * table. NULL: no memory. */
+struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, size_t name_bytes, size_t dim);
+void kb_pending_name(struct kb_pending_entry *entry, size_t slot, const char *name, size_t n); /* n: bytes, no NUL */
 void kb_pending_entry_free(struct kb_pending_entry *entry); /* one that is in no table; NULL is fine */
 
 /* What the slot has of the metric; NULL: nothing was ever kept for it. O(values of the entry). */

@@ -159,8 +159,12 @@ double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struc
 
 double kb_kernel_pair(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b)
 {
+    return kb_kernel_of_user(k, kb_user_kernel_pair(k->user, a->user, b->user), a, b);
+}
+
+double kb_kernel_of_user(const struct kb_kernel *k, double value, const struct kb_point *a, const struct kb_point *b)
+{
     assert(!k->is_sum);
-    double value = kb_user_kernel_pair(k->user, a->user, b->user);
     value *= kb_vec_kernel_value(&k->context, k->context_dim, a->x, b->x);
     if (compares_arm_ids(k))
         return a->arm == b->arm ? value : 0.0;

@@ -82,6 +82,11 @@ double kb_kernel_diag(const struct kb_kernel *k, const struct kb_point *p, struc
 /* k(a, b) of any two points; only where kb_user_kernel_has_pairs. O(dim). */
 double kb_kernel_pair(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b);
 
+/* k of two points of one user, for that user's diagonal: also where users are not told apart in pairs. No sum. O(dim).
+ */
+double kb_kernel_of_user(const struct kb_kernel *k, double diag_user, const struct kb_point *a,
+                         const struct kb_point *b);
+
 /* Whether two points are the same to the kernel (equal rows), and a keyed hash that agrees with it. */
 bool kb_kernel_same(const struct kb_kernel *k, const struct kb_point *a, const struct kb_point *b);
 uint64_t kb_kernel_hash(const struct kb_kernel *k, const struct kb_point *p);

@@ -169,7 +169,7 @@ static void more_of_decided(const struct kb_engine *e, const struct kb_event *ev
         m->points = n;
     if (ev->as.decided.assigned_until_ms != 0)
         m->assigned = m->users > 0 ? e->users.n + e->staged.fresh_users.n + 1 : number_of(e, ev->as.decided.user) + 1;
-    m->pending_bytes = sizeof(struct kb_pending_entry) + strlen(ev->as.decided.decision) + 1 +
+    m->pending_bytes = sizeof(struct kb_pending_entry) + strlen(ev->as.decided.decision) + 1 + kb_event_name_bytes(ev) +
                        n * (sizeof(struct kb_pending_slot) + kb_engine_dim(e) * sizeof(double));
 }
 
@@ -219,10 +219,8 @@ static void more_of_rewarded(const struct kb_engine *e, const struct kb_event *e
 
     for (size_t i = 0; entry != NULL && i < entry->n_slots; i++) {
         const struct kb_pending_slot *slot = &entry->slot[i];
-        const uint32_t level = i == 0 ? entry->level : 0;
-
         if (ev->as.rewarded.arm != NULL ? slot->arm == arm : i == 0)
-            add_point(e, kb_history_find_at(&e->history, entry->user, slot->arm, level, slot->x) == SIZE_MAX, m);
+            add_point(e, kb_history_find_at(&e->history, entry->user, slot->arm, slot->level, slot->x) == SIZE_MAX, m);
     }
 }
 

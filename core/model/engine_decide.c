@@ -68,15 +68,19 @@ void kb_engine_scratch_free(struct kb_scratch *s)
     kb_free(s);
 }
 
-enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates,
-                                  size_t n_exclude)
+size_t kb_engine_decide_bytes(const struct kb_engine *e, size_t n_candidates, size_t n_exclude)
 {
     const size_t n = n_candidates > 0 ? n_candidates : e->arms.n;
 
+    return pool_bytes(n, n_exclude) + kb_posterior_top_bytes(e->posterior, n) + kb_policy_bytes(&e->spec.rule, n) +
+           kb_elimination_bytes(&e->spec.rule, n);
+}
+
+enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates,
+                                  size_t n_exclude)
+{
     kb_arena_reset(&s->arena, 0);
-    return kb_posterior_fit_scratch(e->posterior, s,
-                                    pool_bytes(n, n_exclude) + kb_posterior_top_bytes(e->posterior, n) +
-                                        kb_policy_bytes(&e->spec.rule, n) + kb_elimination_bytes(&e->spec.rule, n));
+    return kb_posterior_fit_scratch(e->posterior, s, kb_engine_decide_bytes(e, n_candidates, n_exclude));
 }
 
 void kb_engine_meet(const struct kb_engine *e, const char *user, struct kb_scratch *s)
@@ -116,7 +120,7 @@ static bool is_excluded(const struct kb_query *q, const char *id)
     for (size_t i = 0; i < q->n_exclude; i++)
         if (strcmp(q->exclude[i], id) == 0)
             return true;
-    return false;
+    return q->placed != NULL && kb_placed_excludes(q->placed, id);
 }
 
 /* Whether an arm that the catalogue restricts may be shown to this user now. */
@@ -254,10 +258,10 @@ static void choose(const struct kb_way *way, size_t n, double uniform, struct ve
 }
 
 /* Where the rule goes by the best score alone, and no others are shown: those that can have it. */
-static bool is_narrow(const struct kb_engine *e, size_t n, size_t n_shown)
+static bool is_narrow(const struct kb_engine *e, const struct kb_beside *beside, size_t n, size_t n_shown)
 {
-    return e->spec.rule.type == KB_RULE_UCB && e->spec.conf.score == KB_SCORE_FIXED && !kb_engine_is_untuned(e) &&
-           kb_posterior_can_narrow(e->posterior, n, n_shown);
+    return beside == NULL && e->spec.rule.type == KB_RULE_UCB && e->spec.conf.score == KB_SCORE_FIXED &&
+           !kb_engine_is_untuned(e) && kb_posterior_can_narrow(e->posterior, n, n_shown);
 }
 
 /* An arm that was drawn from all alike may be one that no prediction was made for. */
@@ -299,16 +303,17 @@ static void weigh_policy(const struct kb_engine *e, const struct kb_candidates *
                            v->mean, v->sd, is_split ? v->propensity : v->score, v->propensity, &s->arena);
 }
 
-/* One prediction for all, then the rule on what it says. ids: the candidates' names. */
+/* One prediction for all, then the rule on what it says. ids: the candidates' names. beside: what stands in the slots
+ * before, or NULL. */
 static void judge_at_once(const struct kb_engine *e, const struct kb_candidates *cand, const char *const *ids,
-                          const struct kb_way *way, size_t n_shown, double uniform, struct kb_scratch *s,
-                          struct verdict *v)
+                          const struct kb_beside *beside, const struct kb_way *way, size_t n_shown, double uniform,
+                          struct kb_scratch *s, struct verdict *v)
 {
-    const bool is_of_best = is_narrow(e, cand->n, n_shown);
+    const bool is_of_best = is_narrow(e, beside, cand->n, n_shown);
     if (is_of_best)
         kb_posterior_predict_top(e->posterior, cand, e->spec.conf.beta, n_shown, s, v->mean, v->sd);
     else
-        kb_posterior_predict(e->posterior, cand, s, v->mean, v->sd);
+        kb_posterior_predict_beside(e->posterior, cand, beside, s, v->mean, v->sd);
     if (e->spec.conf.score == KB_SCORE_FIXED)
         for (size_t i = 0; i < cand->n; i++)
             v->score[i] = is_of_best && isnan(v->sd[i]) ? -(double)INFINITY : v->mean[i] + e->spec.conf.beta * v->sd[i];
@@ -415,7 +420,10 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
         v.asked = kb_arena_bytes(a, p->n * sizeof *v.asked);
         judge_by_levels(e, &cand, &way, uniform, s, &v);
     } else if (is_asked) {
-        judge_at_once(e, &cand, p->id, &way, n_shown, uniform, s, &v);
+        const bool is_first = q->placed == NULL || q->placed->n == 0;
+        judge_at_once(e, &cand, p->id, is_first ? NULL : &q->placed->beside, &way, n_shown, uniform, s, &v);
+        if (q->placed != NULL && q->placed->n + 1 < q->placed->n_slots)
+            kb_beside_put(&q->placed->beside, e->posterior, &cand, v.chosen, s);
     } else {
         judge_blindly(&way, p->n, uniform, &v);
     }
@@ -447,6 +455,11 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
 /* No candidate is left: what has taken them. */
 static enum kb_err refuse_none(const struct kb_query *q, const struct pool *p, struct kb_errmsg *msg)
 {
+    if (q->placed != NULL)
+        return kb_fail_item(KB_EINVAL, msg, "/slots", q->placed->n, "",
+                            "no candidate is left for it: %zu excluded or in the slots before, %zu stopped, %zu not "
+                            "eligible",
+                            p->n_excluded, p->n_stopped, p->n_ineligible);
     if (p->n_stopped + p->n_ineligible == 0)
         return kb_fail(KB_EINVAL, msg, "/candidates",
                        q->n_candidates > 0 ? "every candidate is excluded"
@@ -460,6 +473,13 @@ static enum kb_err refuse_none(const struct kb_query *q, const struct pool *p, s
 enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
                              struct kb_decision *out, struct kb_errmsg *msg)
 {
+    kb_arena_reset(&s->arena, 0);
+    return kb_engine_decide_above(e, q, s, out, msg);
+}
+
+enum kb_err kb_engine_decide_above(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
+                                   struct kb_decision *out, struct kb_errmsg *msg)
+{
     struct pool pool;
     enum kb_err rc = KB_OK;
 
@@ -468,7 +488,6 @@ enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q
         return kb_fail(KB_EINVAL, msg, "/context", "expected %u numbers", e->spec.context_dim);
     if ((rc = kb_measure_context(&e->spec, q->context, msg)) != KB_OK)
         return rc;
-    kb_arena_reset(&s->arena, 0);
     init_pool(&pool, e->key, q->n_candidates > 0 ? q->n_candidates : e->arms.n, q->n_exclude, &s->arena);
     if (q->n_candidates > 0)
         rc = take_named(e, q, &pool, msg);

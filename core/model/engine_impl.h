@@ -17,6 +17,7 @@
  *   engine_tune.c   refits of the model's own scales
  *   engine_summary.c, engine_summary_check.c  summaries folded (summary.c writes them)
  *   engine_decide.c decide and its scratch
+ *   engine_slots.c  several places, one after the other
  *   engine_route.c  who is routed past the policy
  *   engine_read.c   getters, counts, digest
  *   engine_codec.c  snapshot body
@@ -43,6 +44,8 @@
 #include "model/user_graph.h"
 
 struct kb_query;
+struct kb_slot_query;
+struct kb_decision;
 
 /* A learning step that is reserved: where it will teach, for follow-ups within the batch. x is borrowed from the
  * pending entry or the event. */
@@ -331,6 +334,19 @@ enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next);
 enum kb_err kb_engine_plan_waiting(struct kb_engine *e, struct kb_event *next);
 /* The dictionary event that a learning event brings with it. */
 enum kb_err kb_engine_follow_learning(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next);
+
+/* Several places that one decision fills (engine_slots.c): the one in hand, and what stands before it. */
+struct kb_placed {
+    const struct kb_slot_query *slot;
+    size_t n, n_slots;
+    const char **arm; /* [n] */
+    struct kb_beside beside;
+};
+/* As kb_engine_decide, above what stands in the arena. */
+enum kb_err kb_engine_decide_above(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
+                                   struct kb_decision *out, struct kb_errmsg *msg);
+size_t kb_engine_decide_bytes(const struct kb_engine *e, size_t n_candidates, size_t n_exclude);
+bool kb_placed_excludes(const struct kb_placed *placed, const char *id); /* placed may be NULL */
 
 /* How a decision was routed (engine_route.c). */
 struct kb_way {

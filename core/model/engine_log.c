@@ -63,35 +63,74 @@ struct kb_pending_slot *kb_engine_find_slot(const struct kb_engine *e, struct kb
     return NULL;
 }
 
-/* What slot i of an open decision will teach. Only slot 0 was chosen at the decision's level: the rest of a slate was
- * put beside it and is kept like what any other rule has shown, at level 0. */
+/* What a slot of an open decision will teach. Of a slate without names only slot 0 was drawn: the rest was put beside
+ * it and is kept like what any other rule has shown, at level 0. */
 static struct kb_staged_point point_of_slot(const struct kb_pending_entry *entry, const struct kb_pending_slot *slot,
                                             uint64_t seq)
 {
     return (struct kb_staged_point){.seq = seq,
                                     .user = entry->user,
                                     .arm = slot->arm,
-                                    .level = slot == entry->slot ? entry->level : 0,
-                                    .importance = slot == entry->slot ? entry->importance : 0,
+                                    .level = slot->level,
+                                    .importance = slot->importance,
                                     .is_open = slot->is_open,
                                     .x = slot->x};
 }
 
 /* ---- decided --------------------------------------------------------------------------------------- */
 
+/* A reward has to find the slot that it means, by its name and by its arm. */
+static bool stands_twice(const struct kb_event *ev, size_t i)
+{
+    const struct kb_ev_slot *slots = ev->as.decided.slots;
+    const struct kb_ev_draw *draws = ev->as.decided.draws;
+
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(draws[k].id, draws[i].id) == 0 || strcmp(slots[k].arm, slots[i].arm) == 0)
+            return true;
+    return false;
+}
+
+static enum kb_err check_draw(const struct kb_event *ev, size_t i, struct kb_errmsg *msg)
+{
+    const struct kb_ev_draw *draw = &ev->as.decided.draws[i];
+
+    if (stands_twice(ev, i))
+        return kb_fail_item(KB_EINVAL, msg, "/slots", i, "", "expected another name and arm than of the slots before");
+    if (i > 0 && !(draw->propensity > 0 && draw->propensity <= 1))
+        return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/propensity", "expected more than 0, up to 1");
+    if (draw->level > KB_MAX_LEVEL)
+        return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/level", "expected 0 to %u", KB_MAX_LEVEL);
+    return KB_OK;
+}
+
+static enum kb_err check_slots(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
+{
+    const size_t n = ev->as.decided.n_slots;
+    const unsigned most = ev->as.decided.draws != NULL ? KB_MAX_SLOTS : KB_MAX_TOP;
+    enum kb_err rc = KB_OK;
+
+    if (n == 0 || n > most)
+        return kb_fail(KB_EINVAL, msg, "/slate", "expected 1 to %u arms", most);
+    for (size_t i = 0; rc == KB_OK && i < n; i++) {
+        if (e->spec.arm_dim > 0 && ev->as.decided.slots[i].features == NULL)
+            return kb_fail(KB_EINVAL, msg, "/features", "expected %u numbers", e->spec.arm_dim);
+        rc = ev->as.decided.draws != NULL ? check_draw(ev, i, msg) : KB_OK;
+    }
+    return rc;
+}
+
 static enum kb_err check_decided(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     const char *id = ev->as.decided.decision;
+    const enum kb_err rc = check_slots(e, ev, msg);
 
-    if (ev->as.decided.n_slots == 0 || ev->as.decided.n_slots > KB_MAX_SLOTS)
-        return kb_fail(KB_EINVAL, msg, "/slate", "expected 1 to %u arms", KB_MAX_SLOTS);
+    if (rc != KB_OK)
+        return rc;
     if (kb_pending_find(&e->pending, id) != NULL)
         return kb_fail(KB_EEXIST, msg, "/decision", "decision '%.100s' exists already", id);
     if (is_staged_decision(e, id))
         return KB_EBUSY;
-    for (size_t i = 0; i < ev->as.decided.n_slots; i++)
-        if (e->spec.arm_dim > 0 && ev->as.decided.slots[i].features == NULL)
-            return kb_fail(KB_EINVAL, msg, "/features", "expected %u numbers", e->spec.arm_dim);
     if (ev->as.decided.route >= KB_ROUTE_N)
         return kb_fail(KB_EINVAL, msg, "/route", "unknown route");
     if (ev->as.decided.assigned_until_ms != 0 && ev->as.decided.route == KB_ROUTE_STICKY)
@@ -113,6 +152,9 @@ static enum kb_err measure_decided(const struct kb_engine *e, const struct kb_ev
     for (size_t i = 0; rc == KB_OK && i < ev->as.decided.n_slots; i++)
         rc = kb_fail_within(kb_engine_measure_features(e, ev->as.decided.slots[i].features, "/features", msg), msg,
                             "/slate", i);
+    for (size_t i = 1; rc == KB_OK && ev->as.decided.draws != NULL && i < ev->as.decided.n_slots; i++)
+        if (ev->as.decided.draws[i].context != NULL)
+            rc = kb_fail_within(kb_engine_measure_context(e, ev->as.decided.draws[i].context, msg), msg, "/slots", i);
     for (size_t i = 0; rc == KB_OK && i < ev->as.decided.n_among && ev->as.decided.among[i].features != NULL; i++)
         if (kb_first_unmeasurable(ev->as.decided.among[i].features, e->spec.arm_dim) < e->spec.arm_dim)
             rc = kb_fail_item(KB_ERANGE, msg, "/among", i, "/features", "expected numbers of at most %g in size",
@@ -127,17 +169,34 @@ static enum kb_err measure_reward(double reward, struct kb_errmsg *msg)
                : kb_fail(KB_ERANGE, msg, "/reward", "expected at most %g in size", KB_MOST_MAGNITUDE);
 }
 
-/* Candidates that are not told are the catalogue's active arms, where there are any. */
-static double importance_of(const struct kb_engine *e, const struct kb_event *ev)
+/* Of the draw of slot i; 0: it was not drawn. Candidates that are not told are the catalogue's active arms, where there
+ * are any; those of a slot lack the arms of the slots before it. */
+static double importance_of(const struct kb_engine *e, const struct kb_event *ev, size_t i)
 {
-    return kb_importance(ev->as.decided.among != NULL ? ev->as.decided.n_among : e->arms.n_active,
-                         ev->as.decided.propensity);
+    const size_t n = ev->as.decided.among != NULL ? ev->as.decided.n_among : e->arms.n_active;
+
+    if (i > 0 && ev->as.decided.draws == NULL)
+        return 0;
+    return kb_importance(n > i ? n - i : 0, i > 0 ? ev->as.decided.draws[i].propensity : ev->as.decided.propensity);
+}
+
+/* What slot i of a new entry has of the event, but for its arm. */
+static void take_slot(const struct kb_engine *e, const struct kb_event *ev, size_t i, struct kb_pending_entry *entry)
+{
+    const struct kb_ev_draw *draw = ev->as.decided.draws != NULL ? &ev->as.decided.draws[i] : NULL;
+    const bool is_later = i > 0 && draw != NULL;
+    const double *context = is_later && draw->context != NULL ? draw->context : ev->as.decided.context;
+
+    entry->slot[i].level = is_later ? draw->level : i == 0 ? ev->as.decided.level : 0;
+    entry->slot[i].importance = importance_of(e, ev, i);
+    if (draw != NULL)
+        kb_pending_name(entry, i, draw->id, strlen(draw->id));
+    join_vectors(e, context, ev->as.decided.slots[i].features, entry->x + i * kb_engine_dim(e));
 }
 
 static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     struct kb_staged *s = &e->staged;
-    const size_t dim = kb_engine_dim(e);
     struct kb_pending_entry *entry = NULL;
     enum kb_err rc = check_decided(e, ev, msg);
 
@@ -147,18 +206,17 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
         return rc;
     if (kb_grow((void **)&s->entry, &s->cap_entries, s->n_entries + 1, 16, sizeof(struct kb_pending_entry *)) != 0)
         return KB_ENOMEM;
-    entry = kb_pending_entry_new(ev->as.decided.decision, ev->as.decided.n_slots, dim);
+    entry = kb_pending_entry_new(ev->as.decided.decision, ev->as.decided.n_slots, kb_event_name_bytes(ev),
+                                 kb_engine_dim(e));
     if (entry == NULL)
         return KB_ENOMEM;
     entry->expires_at_ms = ev->as.decided.expires_at_ms;
     entry->is_deferred = ev->as.decided.is_deferred;
-    entry->level = ev->as.decided.level;
-    entry->importance = importance_of(e, ev);
     KB_TRY(kb_engine_stage_user(e, ev->as.decided.user, &entry->user));
     kb_engine_stage_route(e, ev, entry->user);
     for (size_t i = 0; i < entry->n_slots; i++) {
         KB_TRY(kb_engine_stage_arm(e, ev->as.decided.slots[i].arm, &entry->slot[i].arm));
-        join_vectors(e, ev->as.decided.context, ev->as.decided.slots[i].features, entry->x + i * dim);
+        take_slot(e, ev, i, entry);
     }
     KB_TRY(stage_shown(e, entry->user));
     if (!entry->is_deferred)

@@ -19,11 +19,9 @@ bool kb_engine_counts_open(const struct kb_engine *e)
     return e->posterior != NULL && kb_posterior_counts_open(e->posterior);
 }
 
-static struct kb_point point_of(const struct kb_pending_entry *entry, const struct kb_pending_slot *slot,
-                                struct kb_user user)
+static struct kb_point point_of(const struct kb_pending_slot *slot, struct kb_user user)
 {
-    return (struct kb_point){
-        .user = user, .arm = slot->arm, .x = slot->x, .level = slot == entry->slot ? entry->level : 0};
+    return (struct kb_point){.user = user, .arm = slot->arm, .x = slot->x, .level = slot->level};
 }
 
 static bool opens(const struct kb_engine *e, uint64_t seq)
@@ -41,7 +39,7 @@ enum kb_err kb_engine_stage_open(struct kb_engine *e, const struct kb_pending_en
         return KB_OK;
     KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
     for (size_t i = 0; i < entry->n_slots; i++) {
-        const struct kb_point pt = point_of(entry, &entry->slot[i], kb_engine_user_at(e, entry->user));
+        const struct kb_point pt = point_of(&entry->slot[i], kb_engine_user_at(e, entry->user));
 
         KB_TRY(kb_posterior_stage_open(e->posterior, &pt, &e->scratch));
     }
@@ -54,7 +52,7 @@ void kb_engine_open(struct kb_engine *e, struct kb_pending_entry *entry, uint64_
     if (!opens(e, seq) || entry->is_deferred)
         return;
     for (size_t i = 0; i < entry->n_slots; i++) {
-        const struct kb_point pt = point_of(entry, &entry->slot[i], kb_engine_user_at(e, entry->user));
+        const struct kb_point pt = point_of(&entry->slot[i], kb_engine_user_at(e, entry->user));
 
         kb_posterior_open(e->posterior, &pt, &e->scratch);
         entry->slot[i].is_open = true;
@@ -65,7 +63,7 @@ void kb_engine_take_back(struct kb_engine *e, const struct kb_pending_entry *ent
 {
     if (!slot->is_open)
         return;
-    const struct kb_point pt = point_of(entry, slot, kb_engine_user_at(e, entry->user));
+    const struct kb_point pt = point_of(slot, kb_engine_user_at(e, entry->user));
 
     kb_posterior_take_back(e->posterior, &pt, &e->scratch);
     slot->is_open = false;
@@ -113,7 +111,7 @@ static void gather(struct kb_engine *e, const uint32_t *node_of, size_t n_nodes,
 
         for (size_t k = 0; k < entry->n_slots; k++)
             if (is_known ? entry->slot[k].is_open : is_awaited(entry, &entry->slot[k]))
-                list->point[list->n++] = point_of(entry, &entry->slot[k], user);
+                list->point[list->n++] = point_of(&entry->slot[k], user);
     }
 }
 

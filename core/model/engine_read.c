@@ -38,6 +38,16 @@ enum kb_err kb_engine_slot_reward(const struct kb_engine *e, const char *decisio
     return KB_ENOTFOUND;
 }
 
+const char *kb_engine_slot_arm(const struct kb_engine *e, const char *decision, const char *slot)
+{
+    const struct kb_pending_entry *entry = kb_pending_find(&e->pending, decision);
+
+    for (size_t i = 0; entry != NULL && i < entry->n_slots; i++)
+        if (entry->slot[i].name != NULL && strcmp(entry->slot[i].name, slot) == 0)
+            return kb_ids_str(&e->arm_ids, entry->slot[i].arm);
+    return NULL;
+}
+
 /* A user who is not known yet may be one of those whom something reserved brings. */
 static bool is_to_be_shown(const struct kb_engine *e, uint32_t user)
 {

@@ -24,6 +24,17 @@ struct kb_candidate {
     const double *features; /* NULL: take them from the catalogue (or none when arm_dim is 0) */
 };
 
+/* One of several places that a decision fills one after the other, each with another arm. */
+struct kb_slot_query {
+    const char *id;
+    const double *context;      /* NULL: that of the decision */
+    const char *const *exclude; /* arm ids left out here, beside those of the decision */
+    size_t n_exclude;
+    const char *baseline; /* shown where the policy does not decide and it is a candidate; NULL: as the tenant says */
+};
+
+struct kb_placed; /* the engine's: what stands in the places before */
+
 struct kb_query {
     const char *user;
     const struct kb_attribute *attributes; /* of the user, for the arms' eligibility; up to KB_MAX_ATTRIBUTES */
@@ -39,6 +50,7 @@ struct kb_query {
     size_t n_shown; /* how many of the best arms will be shown, 0: all. Where bounds do not decide, those of others are
                        NaN, and of many candidates' those of the sd, whose score then is -inf; and the others have no
                        order */
+    struct kb_placed *placed; /* NULL */
 };
 
 /* Result of decide; arrays live in the scratch until its next use. */
@@ -73,6 +85,19 @@ enum kb_err kb_engine_fit_scratch(const struct kb_engine *e, struct kb_scratch *
 enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
                              struct kb_decision *out, struct kb_errmsg *msg);
 
+/* Several places: slot 0 is drawn as a decision without slots would draw, with its context and without what it
+ * excludes; each of the others likewise of what is left, by a number of its own, keyed by q->key and its index.
+ * Propensities are given the arms before, and so are deviations, where rules ask for them (posterior.h: kb_beside);
+ * levels are asked for each slot by itself. Only slot 0 may stick to its user. `take` is called for each in turn, with
+ * what lives as long as the call; not KB_OK: that is the end. Errors beside those above: KB_EINVAL "/slots/3" no
+ * candidate is left. */
+enum kb_err kb_engine_fit_slots(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates, size_t n_exclude,
+                                size_t n_slots);
+enum kb_err kb_engine_decide_slots(const struct kb_engine *e, const struct kb_query *q,
+                                   const struct kb_slot_query *slots, size_t n, struct kb_scratch *s,
+                                   enum kb_err (*take)(void *arg, size_t slot, const struct kb_decision *d), void *arg,
+                                   struct kb_errmsg *msg);
+
 /* Solves what a decision for this user would have to solve first, so that it need not: a graph that is too large to be
  * inverted has a system for a new user. With a scratch that fits. No allocation. */
 void kb_engine_meet(const struct kb_engine *e, const char *user, struct kb_scratch *s);
@@ -88,6 +113,9 @@ enum kb_decision_state kb_engine_decision_state(const struct kb_engine *e, const
  * *has_reward false when none yet. */
 enum kb_err kb_engine_slot_reward(const struct kb_engine *e, const char *decision, const char *arm, bool *has_reward,
                                   double *reward);
+
+/* The arm in the slot of that name of a pending decision; NULL: there is none. */
+const char *kb_engine_slot_arm(const struct kb_engine *e, const char *decision, const char *slot);
 
 /* What such a slot has of a metric so far; and KB_EBUSY while an event of the decision is reserved. */
 enum kb_err kb_engine_metric(const struct kb_engine *e, const char *decision, const char *arm, const char *metric,

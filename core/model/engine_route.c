@@ -11,6 +11,8 @@
  * that was the baseline anyway leaves the user's assignment as it was, so a tenant that is stopped for an hour goes on
  * with the arms its users had.
  *
+ * Of several slots each has a baseline of its own, before the tenant's; only the first may stick.
+ *
  * A decision looks under the read lock and changes nothing. The fold writes down what the event says. */
 #include "model/engine_impl.h"
 #include "model/engine_read.h"
@@ -49,12 +51,17 @@ struct kb_way kb_engine_find_way(const struct kb_engine *e, const struct kb_quer
     if (q->is_unrouted)
         return way;
     way.route = side_of(r, q->user);
+    if (way.route != KB_ROUTE_POLICY && q->placed != NULL && q->placed->slot->baseline != NULL) {
+        way.index = kb_engine_place_of(e, cand, ids, q->placed->slot->baseline);
+        if (way.index != SIZE_MAX)
+            return way;
+    }
     if (way.route != KB_ROUTE_POLICY && r->baseline != KB_BASELINE_UNIFORM) {
         way.index = r->baseline == KB_BASELINE_FIRST ? 0 : kb_engine_place_of(e, cand, ids, r->arm);
         if (way.index != SIZE_MAX)
             return way;
     }
-    if (r->sticky_ms == 0)
+    if (r->sticky_ms == 0 || (q->placed != NULL && q->placed->n > 0))
         return way;
     const struct kb_assignment *had = kb_assignments_find(&e->assignments, cand->user.index);
     if (had != NULL && had->until_ms > q->now_ms && (had->route == KB_ROUTE_POLICY) == (way.route == KB_ROUTE_POLICY)) {

@@ -42,14 +42,15 @@ static bool is_decision_sound(const struct kb_engine *e, const struct kb_pending
         const struct kb_pending_slot *slot = &entry->slot[i];
 
         if (slot->arm >= e->arm_ids.n || !kb_is_measurable(slot->reward) || !kb_is_measurable(slot->model) ||
-            !(slot->halvings >= 0 && slot->halvings <= halvings))
+            !(slot->halvings >= 0 && slot->halvings <= halvings) ||
+            !(slot->importance >= 0 && slot->importance <= KB_MOST_IMPORTANCE))
             return false;
     }
     for (const struct kb_pending_value *v = entry->values; v != NULL; v = v->next)
         if (!kb_is_measurable(v->value))
             return false;
-    return entry->user < e->users.n && entry->importance >= 0 && entry->importance <= KB_MOST_IMPORTANCE &&
-           entry->route != KB_ROUTE_STICKY && kb_first_unmeasurable(entry->x, entry->n_x) == entry->n_x;
+    return entry->user < e->users.n && entry->route != KB_ROUTE_STICKY &&
+           kb_first_unmeasurable(entry->x, entry->n_x) == entry->n_x;
 }
 
 static bool are_decisions_sound(const struct kb_engine *e, double halvings)

@@ -342,6 +342,15 @@ static enum kb_err keep_values(struct kb_pending_entry *entry, const struct kb_e
     return rc;
 }
 
+static size_t name_bytes(const struct kb_ev_summary *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_slots; i++)
+        n += s->slots[i].id != NULL ? strlen(s->slots[i].id) + 1 : 0;
+    return n;
+}
+
 static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg)
 {
     struct kb_staged *stage = &e->staged;
@@ -352,18 +361,20 @@ static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summ
         return rc;
     if (kb_grow((void **)&stage->entry, &stage->cap_entries, stage->n_entries + 1, 16, sizeof *stage->entry) != 0)
         return KB_ENOMEM;
-    struct kb_pending_entry *entry = kb_pending_entry_new(s->decision, s->n_slots, dim);
+    struct kb_pending_entry *entry = kb_pending_entry_new(s->decision, s->n_slots, name_bytes(s), dim);
     if (entry == NULL)
         return KB_ENOMEM;
     entry->user = kb_ids_find(&e->users, s->user);
-    entry->level = s->level;
-    entry->importance = s->importance;
     entry->route = s->route;
     entry->expires_at_ms = s->expires_at_ms;
     entry->is_deferred = s->is_deferred;
     for (size_t i = 0; i < s->n_slots; i++) {
         entry->slot[i].arm = kb_ids_find(&e->arm_ids, s->slots[i].arm);
         take_slot(&s->slots[i], &entry->slot[i]);
+        entry->slot[i].level = i > 0 ? s->slots[i].level : s->level;
+        entry->slot[i].importance = i > 0 ? s->slots[i].importance : s->importance;
+        if (s->slots[i].id != NULL)
+            kb_pending_name(entry, i, s->slots[i].id, strlen(s->slots[i].id));
         if (dim > 0)
             memcpy(entry->x + i * dim, s->slots[i].x, dim * sizeof *entry->x);
     }

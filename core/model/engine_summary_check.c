@@ -58,6 +58,10 @@ static enum kb_err check_slot(const struct kb_engine *e, const struct kb_ev_open
 {
     const size_t dim = kb_engine_dim(e);
 
+    if (slot->level > KB_MAX_LEVEL)
+        return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/level", "expected 0 to %u", KB_MAX_LEVEL);
+    if (!(slot->importance >= 0 && slot->importance <= KB_MOST_IMPORTANCE))
+        return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/importance", "expected 0 to %g", KB_MOST_IMPORTANCE);
     if (kb_ids_find(&e->arm_ids, slot->arm) == KB_ID_NONE)
         return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/arm", "no such arm");
     if (kb_first_unmeasurable(slot->x, dim) < dim)
@@ -87,6 +91,8 @@ enum kb_err kb_summary_check_decision(const struct kb_engine *e, const struct kb
 
         if (rc != KB_OK)
             return rc;
+        if ((s->slots[i].id != NULL) != (s->slots[0].id != NULL))
+            return kb_fail_item(KB_EINVAL, msg, "/slots", i, "/id", "expected names for all slots, or for none");
     }
     for (size_t i = 0; i < s->n_values; i++) {
         if (s->values[i].slot >= s->n_slots)

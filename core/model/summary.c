@@ -163,6 +163,9 @@ static bool put_decision(struct kb_summarizer *s)
     for (size_t i = 0; i < entry->n_slots; i++)
         s->slot[i] = (struct kb_ev_open_slot){
             .arm = kb_ids_str(&s->e->arm_ids, entry->slot[i].arm),
+            .id = entry->slot[i].name,
+            .level = i > 0 ? entry->slot[i].level : 0,
+            .importance = i > 0 ? entry->slot[i].importance : 0,
             .has_reward = entry->slot[i].has_reward,
             .reward = entry->slot[i].reward,
             .halvings = entry->slot[i].halvings,
@@ -178,8 +181,8 @@ static bool put_decision(struct kb_summarizer *s)
     s->out.values = s->out.n_values > 0 ? s->value : NULL;
     s->out.decision = entry->id;
     s->out.user = kb_ids_str(&s->e->users, entry->user);
-    s->out.level = entry->level;
-    s->out.importance = entry->importance;
+    s->out.level = entry->slot[0].level;
+    s->out.importance = entry->slot[0].importance;
     s->out.route = (enum kb_route)entry->route;
     s->out.expires_at_ms = entry->expires_at_ms;
     s->out.is_deferred = entry->is_deferred;

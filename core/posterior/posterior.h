@@ -60,6 +60,31 @@ size_t kb_posterior_top_bytes(const struct kb_posterior *p, size_t n_candidates)
 void kb_posterior_predict_at(const struct kb_posterior *p, const struct kb_candidates *cand, const size_t *at, size_t n,
                              struct kb_scratch *s, double *mean, double *sd);
 
+/* Points that a decision has chosen and not been told of yet, of one user: predict_beside knows their variances, as if
+ * each had been observed to be what it was expected (BBKB's hallucination, within one decision): means are those of
+ * predict, and
+ *
+ *   cov' = cov - cov(s, s_j) cov(s_j, s') / (cov(s_j, s_j) + lambda / weight)        for each, one after the other.
+ *
+ * Over a dictionary, V + z z' (what z misses of a point is left as it is). Where arms are held apart points of other
+ * arms know nothing of each other, and nothing changes. weight: of one more observation, in the posterior's unit. */
+struct kb_beside {
+    size_t n, cap;
+    double noise;
+    double *solved;          /* [cap][n_support] */
+    double *factor;          /* [cap][cap] of their covariance and the noise, by rows */
+    double *x;               /* [cap][dim] */
+    struct kb_point *points; /* [cap] */
+};
+size_t kb_beside_bytes(const struct kb_posterior *p, size_t cap); /* of the arena, for work too */
+void kb_beside_init(struct kb_beside *b, const struct kb_posterior *p, size_t cap, double weight, struct kb_scratch *s);
+/* Candidate c joins them: fewer than cap are there. O(m (m + n)). [shared] */
+void kb_beside_put(struct kb_beside *b, const struct kb_posterior *p, const struct kb_candidates *cand, size_t c,
+                   struct kb_scratch *s);
+/* O(C (m (d + m) + n (m + n))). [shared] */
+void kb_posterior_predict_beside(const struct kb_posterior *p, const struct kb_candidates *cand,
+                                 const struct kb_beside *beside, struct kb_scratch *s, double *mean, double *sd);
+
 /* --- what confidence rules read --------------------------------------------------------------------------- */
 
 double kb_posterior_lambda(const struct kb_posterior *p);

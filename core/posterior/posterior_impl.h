@@ -44,7 +44,8 @@ struct kb_posterior_ops {
     /* mean and variance of the candidates by other ways than a block; NULL: by predict_block. */
     void (*predict)(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s, double *mean,
                     double *variance);
-    /* block: support x n_c kernel values, destroyed; diag: k(c, c); mean and variance out. */
+    /* block: support x n_c kernel values, solved in place: cov(s, s') = k(s, s') - w.w', over a dictionary that of what
+     * it has of them, lambda w.w'. diag: k(c, c); mean and variance out. */
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                           double *mean, double *variance);
 
@@ -174,8 +175,13 @@ void kb_posterior_count_clamp(const struct kb_posterior *p);
 void kb_posterior_use_staged(struct kb_posterior *p);
 /* What a step that the posterior has learned is to its second one; and deviations of n candidates that know more. */
 void kb_posterior_learn_beside(struct kb_posterior *p, const struct kb_point *pt, double d_count, struct kb_scratch *s);
-void kb_posterior_narrow_sd(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
-                            double *sd);
+void kb_posterior_narrow_sd(const struct kb_posterior *p, const struct kb_candidates *cand,
+                            const struct kb_beside *beside, struct kb_scratch *s, double *sd);
+/* The posterior whose deviations know what is open: p, or the second one. */
+const struct kb_posterior *kb_posterior_of_sd(const struct kb_posterior *p);
+/* predict_block, with what is open by a second factor. */
+void kb_posterior_solve_block(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
+                              double *mean, double *variance);
 
 /* Makes room for n support points in everything, growing to `n` exactly or by doubling. [building] */
 enum kb_err kb_posterior_reserve(struct kb_posterior *p, size_t n);
@@ -186,6 +192,10 @@ static inline size_t kb_block_ld(size_t n)
 {
     return ((n + 7) & ~(size_t)7) | 8;
 }
+
+/* variance[c] of candidates c0..c0+n_c-1, whose columns predict_block has solved, knows the points beside them. */
+void kb_beside_take(const struct kb_beside *b, const struct kb_posterior *p, const struct kb_candidates *cand,
+                    size_t c0, size_t n_c, const double *solved, size_t ld, struct kb_scratch *s, double *variance);
 
 /* variance[i] = sd^2 of point i <= KB_BLOCK of them; a block from the arena. [shared] */
 void kb_posterior_variances(const struct kb_posterior *p, const struct kb_point *pts, size_t n, struct kb_scratch *s,

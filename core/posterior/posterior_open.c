@@ -113,8 +113,8 @@ bool kb_posterior_holds_dead(const struct kb_posterior *p)
 
 /* --- prediction ------------------------------------------------------------------------------------------- */
 
-void kb_posterior_narrow_sd(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
-                            double *sd)
+void kb_posterior_narrow_sd(const struct kb_posterior *p, const struct kb_candidates *cand,
+                            const struct kb_beside *beside, struct kb_scratch *s, double *sd)
 {
     const size_t mark = kb_arena_mark(&s->arena);
     double *mean = kb_arena_doubles(&s->arena, KB_BLOCK), *known = kb_arena_doubles(&s->arena, KB_BLOCK);
@@ -124,7 +124,7 @@ void kb_posterior_narrow_sd(const struct kb_posterior *p, const struct kb_candid
         some.arms += c0;
         some.features = cand->features != NULL ? cand->features + c0 : NULL;
         some.stamps = cand->stamps != NULL ? cand->stamps + c0 : NULL;
-        kb_posterior_predict(p->beside, &some, s, mean, known);
+        kb_posterior_predict_beside(p->beside, &some, beside, s, mean, known);
         for (size_t c = 0; c < some.n; c++)
             sd[c0 + c] = fmin(sd[c0 + c], known[c]);
     }

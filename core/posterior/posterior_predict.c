@@ -28,9 +28,21 @@ double kb_posterior_bounded(const struct kb_posterior *p, double variance, doubl
     return fmin(fmax(variance, 0.0), fmax(diag, 0.0));
 }
 
+const struct kb_posterior *kb_posterior_of_sd(const struct kb_posterior *p)
+{
+    return p->beside != NULL && p->n_open > 0 ? p->beside : p;
+}
+
+void kb_posterior_solve_block(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
+                              double *mean, double *variance)
+{
+    (p->n_open > 0 && p->ops->predict_open != NULL ? p->ops->predict_open : p->ops->predict_block)(
+        p, block, ld, n_c, diag, mean, variance);
+}
+
 /* KB_BLOCK candidates at a time: kernel values first, then the representation's solves on the whole block. */
-static void predict_blocks(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
-                           double *mean, double *sd)
+static void predict_blocks(const struct kb_posterior *p, const struct kb_candidates *cand,
+                           const struct kb_beside *beside, struct kb_scratch *s, double *mean, double *sd)
 {
     size_t mark = kb_arena_mark(&s->arena), ld = kb_block_ld(p->support.n);
     double *block = kb_posterior_block(s, p->support.n);
@@ -38,8 +50,9 @@ static void predict_blocks(const struct kb_posterior *p, const struct kb_candida
     for (size_t c0 = 0; c0 < cand->n; c0 += KB_BLOCK) {
         size_t n_c = cand->n - c0 < KB_BLOCK ? cand->n - c0 : KB_BLOCK;
         kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, ld, diag);
-        (p->n_open > 0 && p->ops->predict_open != NULL ? p->ops->predict_open : p->ops->predict_block)(
-            p, block, ld, n_c, diag, mean + c0, sd + c0);
+        kb_posterior_solve_block(p, block, ld, n_c, diag, mean + c0, sd + c0);
+        if (beside != NULL)
+            kb_beside_take(beside, p, cand, c0, n_c, block, ld, s, sd + c0);
         for (size_t c = 0; c < n_c; c++)
             sd[c0 + c] = sqrt(kb_posterior_bounded(p, sd[c0 + c], diag[c]));
     }
@@ -49,15 +62,21 @@ static void predict_blocks(const struct kb_posterior *p, const struct kb_candida
 void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
                           double *mean, double *sd)
 {
+    kb_posterior_predict_beside(p, cand, NULL, s, mean, sd);
+}
+
+void kb_posterior_predict_beside(const struct kb_posterior *p, const struct kb_candidates *cand,
+                                 const struct kb_beside *beside, struct kb_scratch *s, double *mean, double *sd)
+{
     if (p->ops->predict == NULL) {
-        predict_blocks(p, cand, s, mean, sd);
+        predict_blocks(p, cand, p == kb_posterior_of_sd(p) ? beside : NULL, s, mean, sd);
     } else {
         p->ops->predict(p, cand, s, mean, sd);
         for (size_t c = 0; c < cand->n; c++)
             sd[c] = sqrt(sd[c]);
     }
-    if (p->beside != NULL && p->n_open > 0)
-        kb_posterior_narrow_sd(p, cand, s, sd);
+    if (kb_posterior_of_sd(p) != p)
+        kb_posterior_narrow_sd(p, cand, beside, s, sd);
 }
 
 /* Points of any users, where a decision has one: columns one by one, then the same solves. */

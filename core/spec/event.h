@@ -61,6 +61,14 @@ struct kb_ev_slot {
     const double *features; /* arm_dim values or NULL when arm_dim is 0 */
 };
 
+/* Slots with names were drawn one after the other: how. What the decision itself says is slot 0's, and read there. */
+struct kb_ev_draw {
+    const char *id;
+    const double *context;   /* NULL: that of slot 0 */
+    double propensity, mean; /* given the arms before it; mean NaN: the model was not asked */
+    uint32_t level;          /* that it teaches */
+};
+
 /* A candidate with the propensity of being drawn. */
 struct kb_ev_odds {
     const char *arm;
@@ -140,6 +148,9 @@ struct kb_ev_assigned {
 
 struct kb_ev_open_slot {
     const char *arm;
+    const char *id;    /* NULL: it has no name */
+    uint32_t level;    /* of a slot behind the first: that it teaches, */
+    double importance; /* and of its draw */
     bool has_reward;
     double reward;   /* in force: the last told, or the sum */
     double halvings; /* when the model was first taught */
@@ -205,7 +216,8 @@ struct kb_ev_summary {
     struct kb_ev_totals totals;
 };
 
-#define KB_MAX_SLOTS 16u
+#define KB_MAX_SLOTS 50u
+#define KB_MAX_TOP 16u   /* of those, without names */
 #define KB_MOST_ODDS 64u /* of a decision; of more candidates none are told */
 #define KB_MAX_LEVEL 16u /* of a decision under a rule that learns by levels (elimination.h) */
 
@@ -237,10 +249,11 @@ struct kb_event {
         } arms;
         struct {
             const char *decision, *user;
-            const double *context; /* context_dim values, may be NULL when 0 */
+            const double *context; /* of slot 0: context_dim values, may be NULL when 0 */
             const struct kb_ev_slot *slots;
-            size_t n_slots;          /* 1..KB_MAX_SLOTS */
-            double propensity, mean; /* of slot 0, when decided; mean NaN: the model was not asked */
+            size_t n_slots;                 /* 1..KB_MAX_SLOTS, without names 1..KB_MAX_TOP */
+            const struct kb_ev_draw *draws; /* [n_slots]; NULL: they have no names, and slot 0 alone was drawn */
+            double propensity, mean;        /* of slot 0, when decided; mean NaN: the model was not asked */
             enum kb_route route;
             int64_t assigned_until_ms; /* slot 0 was drawn for the user and stays theirs until then; 0: it does not */
             int64_t expires_at_ms;
@@ -330,6 +343,9 @@ static inline bool kb_event_is_dictionary(const struct kb_event *ev)
 {
     return ev->type == KB_EV_DICTIONARY || ev->type == KB_EV_TUNED;
 }
+
+/* Of a decision: what the names of its slots take, each with its NUL. */
+size_t kb_event_name_bytes(const struct kb_event *decided);
 
 /* Whether it only keeps books: it teaches nothing, so that preparing and applying it is O(its names). */
 bool kb_event_is_light(const struct kb_event *ev);

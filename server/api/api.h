@@ -9,6 +9,8 @@ bool api_flag(struct ld_call *c, struct ld_reply *out);
 bool api_track(struct ld_call *c, struct ld_reply *out);
 bool api_rank(struct ld_call *c, struct ld_reply *out);
 bool api_rank_reward(struct ld_call *c, struct ld_reply *out);
+bool api_rank_slots(struct ld_call *c, struct ld_reply *out);
+bool api_rank_slots_reward(struct ld_call *c, struct ld_reply *out);
 bool api_rank_activate(struct ld_call *c, struct ld_reply *out);
 bool api_rank_model_delete(struct ld_call *c, struct ld_reply *out);
 bool api_rank_model_properties(struct ld_call *c, struct ld_reply *out);

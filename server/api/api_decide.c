@@ -5,6 +5,7 @@
  * queued whole: what they mean depends on the order of the log. Nothing here changes a model. */
 #include "api/api.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/ulid.h"
@@ -87,6 +88,16 @@ static bool may_name(const struct ld_call *c, const struct ld_select *select, do
     return p->status == 0 && ld_call_price_neighbours(c, select->n_neighbours, price, p);
 }
 
+/* Slots show an arm each, and their answer has no room for neighbours. */
+static bool suits_slots(const struct ld_select *select, struct ld_problem *p)
+{
+    if (select->n_slots > 0 && select->top > 1)
+        ld_problem_add(p, "/top", "not beside slots: each of them shows an arm");
+    if (select->n_slots > 0 && select->n_neighbours > 0)
+        ld_problem_add(p, "/neighbours", "not beside slots");
+    return p->status == 0;
+}
+
 /* The dimensions are read before the body is decoded against them and looked at again under the lock (dims_epoch): a
  * configuration that changes in between makes a 409, never a vector of the wrong length. */
 int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select, struct ld_problem *p)
@@ -99,9 +110,11 @@ int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select
     struct ld_size size;
     ld_tenant_size(t, &size);
     double besides = 0;
+    if (!suits_slots(select, p))
+        return -1;
     if (select->n_neighbours > 0 && !may_name(c, select, &besides, p))
         return -1;
-    const double price = ld_price_decision(&size, select->query.n_candidates) + besides;
+    const double price = ld_price_decision(&size, select->query.n_candidates, select->n_slots) + besides;
     if (ld_call_is_long(c, price))
         return 1;
     if (!ld_charge(c, price, p))
@@ -152,7 +165,16 @@ bool api_select(struct ld_call *c, struct ld_reply *out)
  * decisions, not vectors: they need no dimensions. */
 bool fill_rewards(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
 {
-    return ld_decode_rewards(op->doc, &op->rewards, &op->n, &op->is_array, p) == 0 && ld_charge_events(c, op->n, p);
+    if (ld_decode_rewards(op->doc, &op->rewards, &op->n, &op->is_array, p) != 0)
+        return false;
+    for (size_t i = 0; i < op->n; i++) {
+        char pointer[32] = "/slot";
+        if (op->is_array)
+            snprintf(pointer, sizeof pointer, "/%zu/slot", i);
+        if (op->rewards[i].slot != NULL && op->rewards[i].arm != NULL)
+            ld_problem_add(p, pointer, "expected an arm or a slot, not both");
+    }
+    return p->status == 0 && ld_charge_events(c, op->n, p);
 }
 
 /* POST /activate. 200 whether or not the decision was activated before; 404 and 410 as for rewards. The one id of the

@@ -42,7 +42,7 @@ static double price_of(const struct ld_call *c, const struct ld_size *size, stru
 {
     const size_t max = c->server->limits.arms;
     if (size->active_arms <= max)
-        return ld_price_decision(size, 0);
+        return ld_price_decision(size, 0, 1);
     ld_problem_set(p, 400, "the catalogue has %zu active arms, and a decision may have %zu", size->active_arms, max);
     ld_problem_limit(p, "arms", (double)max);
     return 0;

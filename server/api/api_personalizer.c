@@ -43,17 +43,22 @@ struct ranking {
     bool has_features;
 };
 
-static const struct ld_header ignored = {"Laplaced-Ignored", "contextFeatures, actions.features"};
+static const struct ld_header ignored = {"Laplaced-Ignored", "contextFeatures, actions.features"},
+                              ignored_of_slots = {"Laplaced-Ignored",
+                                                  "contextFeatures, actions.features, slots.features"};
 
 /* In the connection's thread. */
 static void reply_rank(void *arg)
 {
     struct ld_op *op = arg;
     const struct ranking *k = op->arg;
-    struct ld_reply reply = {.status = 201, .headers = &ignored, .n_headers = k->has_features ? 0 : 1};
+    const bool has_slots = k->rank.n_slots > 0;
+    struct ld_reply reply = {
+        .status = 201, .headers = has_slots ? &ignored_of_slots : &ignored, .n_headers = k->has_features ? 0 : 1};
     struct ld_problem p = *op->problem;
     if (p.status == 0)
-        reply.text = ld_encode_ranking(&k->rank, op->reply, op->n_reply, &reply.n, &p);
+        reply.text = has_slots ? ld_encode_slots_ranking(&k->rank, op->reply, op->n_reply, &reply.n, &p)
+                               : ld_encode_ranking(&k->rank, op->reply, op->n_reply, &reply.n, &p);
     if (reply.text == NULL)
         ld_reply_problem(k->request, &p);
     else
@@ -85,7 +90,7 @@ static struct ld_op *new_decision(struct ld_call *c, struct ranking *k, struct l
 }
 
 /* Of the body in doc. NULL with *p. */
-static struct ranking *read_rank(struct ld_call *c, struct ld_doc *doc, struct ld_problem *p)
+static struct ranking *read_rank(struct ld_call *c, bool has_slots, struct ld_doc *doc, struct ld_problem *p)
 {
     uint32_t context_dim, arm_dim;
     struct ranking *k = ld_doc_alloc(doc, 1, sizeof *k);
@@ -96,16 +101,15 @@ static struct ranking *read_rank(struct ld_call *c, struct ld_doc *doc, struct l
     *k = (struct ranking){.request = c->request, .doc = doc};
     (void)ld_tenant_dims(c->tenant, NULL, &context_dim, &arm_dim);
     k->has_features = context_dim > 0 || arm_dim > 0;
-    return ld_decode_rank(doc, &k->rank, p) == 0 ? k : NULL;
+    return ld_decode_rank(doc, has_slots, &k->rank, p) == 0 ? k : NULL;
 }
 
-/* POST /personalizer/{v}/rank. */
-bool api_rank(struct ld_call *c, struct ld_reply *out)
+static bool decide(struct ld_call *c, bool has_slots, struct ld_reply *out)
 {
     struct ld_problem *p = out->problem;
     struct ld_select select = {.decision = NULL};
     struct ld_doc *doc = NULL;
-    struct ranking *k = ld_call_parse(c, &doc, p) == 0 ? read_rank(c, doc, p) : NULL;
+    struct ranking *k = ld_call_parse(c, &doc, p) == 0 ? read_rank(c, has_slots, doc, p) : NULL;
     struct ld_op *op = k != NULL ? new_decision(c, k, p) : NULL;
     const int rc = op != NULL ? ld_call_decide(c, op, &select, p) : -1;
     if (rc == 0) {
@@ -117,6 +121,18 @@ bool api_rank(struct ld_call *c, struct ld_reply *out)
     if (rc > 0)
         ld_call_beside(c);
     return rc < 0;
+}
+
+/* POST /personalizer/{v}/rank. */
+bool api_rank(struct ld_call *c, struct ld_reply *out)
+{
+    return decide(c, false, out);
+}
+
+/* POST /personalizer/{v}/multislot/rank. */
+bool api_rank_slots(struct ld_call *c, struct ld_reply *out)
+{
+    return decide(c, true, out);
 }
 
 /* --- Reward, Activate ------------------------------------------------------------------------------------------ */
@@ -184,6 +200,43 @@ static void reward_done(struct ld_op *op)
     ld_request_reply_by(op->arg, reply_reward, op);
 }
 
+/* What the header says of the rewards of several slots, in their order; of one that the event does not have, too. */
+static const char *word_of_result(const struct ld_reward_result *result)
+{
+    return result->status == 200            ? "learned"
+           : result->status == LD_DUPLICATE ? "duplicate"
+           : result->status == 404          ? "unknown"
+           : result->status == 409          ? "ignored"
+                                            : "late";
+}
+
+/* In the connection's thread. */
+static void reply_slot_rewards(void *arg)
+{
+    struct ld_op *op = arg;
+    char words[LD_MOST_ACTIONS * 12] = "";
+    const struct ld_header header = {"Laplaced-Reward", words};
+    bool is_lost = op->problem->status != 0;
+    for (size_t i = 0; !is_lost && i < op->n; i++)
+        is_lost = op->results[i].status == 503;
+    for (size_t i = 0; !is_lost && i < op->n; i++) {
+        count_reward(op->arg, word_of_result(&op->results[i]));
+        strcat(strcat(words, i > 0 ? ", " : ""), word_of_result(&op->results[i]));
+    }
+    if (op->problem->status != 0)
+        ld_reply_problem(op->arg, op->problem);
+    else if (is_lost)
+        ld_reply_status(op->arg, 503, "not every reward was recorded: send them again");
+    else
+        ld_reply(op->arg, &(struct ld_reply){.status = 204, .headers = &header, .n_headers = 1});
+    ld_op_free(op);
+}
+
+static void slot_rewards_done(struct ld_op *op)
+{
+    ld_request_reply_by(op->arg, reply_slot_rewards, op);
+}
+
 /* An event that is not known is a fault of the request; one whose window has passed is none. */
 static void reply_activation(void *arg)
 {
@@ -229,7 +282,22 @@ bool api_rank_reward(struct ld_call *c, struct ld_reply *out)
     return true;
 }
 
-/* POST /personalizer/{v}/events/{i}/activate. */
+/* POST /personalizer/{v}/multislot/events/{i}/reward. */
+bool api_rank_slots_reward(struct ld_call *c, struct ld_reply *out)
+{
+    struct ld_problem *p = out->problem;
+    struct ld_op *op = ld_call_op(c, LD_OP_REWARDS, p);
+    const char *decision = op != NULL ? decision_in(c, op, p) : NULL;
+    if (decision != NULL && ld_decode_slot_rewards(op->doc, decision, &op->rewards, &op->n, p) == 0 &&
+        ld_charge_events(c, op->n, p)) {
+        op->is_array = true;
+        return submit(c, op, slot_rewards_done);
+    }
+    ld_op_free(op);
+    return true;
+}
+
+/* POST /personalizer/{v}/events/{i}/activate, and the same of multislot/events. */
 bool api_rank_activate(struct ld_call *c, struct ld_reply *out)
 {
     struct ld_problem *p = out->problem;

@@ -14,7 +14,7 @@ static bool charge(struct ld_call *c, const struct ld_ask *ask, struct ld_proble
     const size_t cells = ask->n_users * (n < 1 ? 1 : n < most ? n : most) + ask->n_without;
     double besides;
     return ld_call_price_neighbours(c, ask->n_neighbours, &besides, p) &&
-           ld_charge(c, ld_price_decision(&size, cells) + besides, p);
+           ld_charge(c, ld_price_decision(&size, cells, 1) + besides, p);
 }
 
 #define TRIES 3 /* while the dimensions of its vectors change under way */

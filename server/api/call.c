@@ -123,12 +123,12 @@ static double update(const struct ld_size *size)
     return (3 * m * m + m * size->dims) / WORK_OF_TOKEN;
 }
 
-double ld_price_decision(const struct ld_size *size, size_t n_candidates)
+double ld_price_decision(const struct ld_size *size, size_t n_candidates, size_t n_slots)
 {
     const double m = (double)size->points;
     const double n = (double)(n_candidates > 0 ? n_candidates : size->active_arms);
 
-    return REQUEST + n * (m * m + m * size->dims) / WORK_OF_TOKEN;
+    return REQUEST + n * (double)(n_slots > 1 ? n_slots : 1) * (m * m + m * size->dims) / WORK_OF_TOKEN;
 }
 
 double ld_price_events(const struct ld_size *size, size_t n)

@@ -125,6 +125,7 @@ void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op);
  *     any request                                1
  *     /select among C candidates, or a           1 + C (m^2 + m d) / 10^6
  *     /posterior of C users times arms, or of as many features
+ *     /select of S slots among C candidates      1 + S C (m^2 + m d) / 10^6
  *     `neighbours` with either of them           and w / 10^6 for w multiply-adds
  *     n rewards, or observations                 1 + n (1/10 + (3 m^2 + m d) / 10^6)
  *     n edges, users or arms                     1 + n / 100
@@ -137,7 +138,8 @@ void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op);
  *     DELETE of a user; /snapshot, /export       (these two 1 + t / 100)
  *
  * Sizes are those of the writer's last turn. Nothing costs more than the burst: what would, asks for a full bucket. */
-double ld_price_decision(const struct ld_size *size, size_t n_candidates); /* 0: the whole catalogue */
+/* Candidates 0: the whole catalogue; slots 0: as 1. */
+double ld_price_decision(const struct ld_size *size, size_t n_candidates, size_t n_slots);
 double ld_price_events(const struct ld_size *size, size_t n);
 double ld_price_neighbours(double work);        /* of so many multiply-adds, in addition */
 double ld_price_lines(uint64_t n);              /* of the log, or edges, users, arms */

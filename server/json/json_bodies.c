@@ -88,6 +88,82 @@ static void need_context(struct ld_in *in, const struct ld_value *object, const 
                     (unsigned)dim);
 }
 
+#define IN_SLOT(member) AT(struct slot, member)
+
+/* A slot, and features that are to join its context or that of the decision. */
+struct slot {
+    struct kb_slot_query query;
+    const struct ld_value *features;
+};
+
+static void keep_features(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, void *base)
+{
+    (void)rule;
+    if (!ld_is(v, LD_V_OBJECT))
+        ld_in_fault(in, NULL, "expected an object of named features");
+    ((struct slot *)base)->features = v;
+}
+
+static const struct ld_row slot_rows[] = {
+    [LD_SLOT_ID] = {.kind = LD_ROW_TEXT, IN_SLOT(query.id)},
+    [LD_SLOT_CONTEXT] = {.kind = LD_ROW_VECTOR, IN_SLOT(query.context), .dim = LD_DIM_CONTEXT},
+    [LD_SLOT_FEATURES] = {.kind = LD_ROW_OWN, .own = keep_features},
+    [LD_SLOT_EXCLUDE] = {.kind = LD_ROW_TEXTS, IN_SLOT(query.exclude), .more = offsetof(struct slot, query.n_exclude)},
+    [LD_SLOT_BASELINE] = {.kind = LD_ROW_TEXT, IN_SLOT(query.baseline)},
+};
+
+/* The features become the member `slot` of the context that they join: the vector of both. */
+static void join_features(struct ld_in *in, const struct ld_value *v, struct slot *slot)
+{
+    const char *key = ld_slot_rules.rule[LD_SLOT_FEATURES].key;
+    const struct ld_value *own = ld_member_of(v, ld_slot_rules.rule[LD_SLOT_CONTEXT].key);
+    const struct ld_value *to =
+        own != NULL ? own : ld_member_of(&in->doc->root, ld_select_rules.rule[LD_SELECT_CONTEXT].key);
+    if (to != NULL && !ld_is(to, LD_V_OBJECT)) {
+        ld_in_fault(in, key, "expected a context of named features beside it");
+        return;
+    }
+    const uint32_t dim = in->dim[LD_DIM_CONTEXT], n = to != NULL ? to->n : 0;
+    const size_t here = ld_in_key(in, key);
+    const bool is_sound = ld_in_vector_value(in, slot->features, dim, LD_DIM_CONTEXT, false) != NULL;
+    struct ld_member *member = ld_in_alloc(in, n + 1, sizeof *member);
+    if (is_sound && member != NULL) {
+        if (n > 0)
+            memcpy(member, to->as.member, n * sizeof *member);
+        member[n] = (struct ld_member){.key = "slot", .value = *slot->features};
+        const struct ld_value both = {.kind = LD_V_OBJECT, .n = n + 1, .as.member = member};
+        slot->query.context = ld_in_vector_value(in, &both, dim, LD_DIM_CONTEXT, false);
+    }
+    ld_in_leave(in, here);
+}
+
+static void read_slots(struct ld_in *in, const struct ld_value *array, const struct ld_rule *rule, void *base)
+{
+    struct ld_select *out = base;
+    if (!ld_in_list(in, array, rule))
+        return;
+    const size_t n = ld_n_items(array);
+    struct kb_slot_query *slots = ld_in_alloc(in, n, sizeof *slots);
+    if (slots == NULL)
+        return;
+    struct kb_ids seen;
+    kb_ids_init(&seen, ld_hash_key());
+    for (size_t i = 0; i < n; i++) {
+        const struct ld_value *v = ld_item_of(array, i);
+        struct slot slot = {.features = NULL};
+        const size_t here = ld_in_item(in, array, i);
+        if (ld_in_body(in, v, &ld_slot_rules, slot_rows, &slot))
+            ld_in_refuse_repeat(in, &seen, slot.query.id);
+        if (slot.features != NULL && ld_is(slot.features, LD_V_OBJECT))
+            join_features(in, v, &slot);
+        slots[i] = slot.query;
+        ld_in_leave(in, here);
+    }
+    kb_ids_close(&seen);
+    out->slots = slots;
+    out->n_slots = n;
+}
+
 #define IN_SELECT(member) AT(struct ld_select, member)
 
 /* `explain` only widens the ranking in the answer; `top` is also how many arms count as put before the user. */
@@ -99,6 +175,7 @@ static const struct ld_row select_rows[] = {
                            IN_SELECT(query.exclude),
                            .more = offsetof(struct ld_select, query.n_exclude)},
     [LD_SELECT_TOP] = {.kind = LD_ROW_COUNT, IN_SELECT(top)},
+    [LD_SELECT_SLOTS] = {.kind = LD_ROW_OWN, .own = read_slots},
     [LD_SELECT_EXPLAIN] = {.kind = LD_ROW_FLAG, IN_SELECT(is_explained)},
     [LD_SELECT_NEIGHBOURS] = {.kind = LD_ROW_COUNT, IN_SELECT(n_neighbours)},
     [LD_SELECT_DRY_RUN] = {.kind = LD_ROW_FLAG, IN_SELECT(is_dry_run)},
@@ -225,6 +302,7 @@ static const struct ld_row reward_rows[] = {
     [LD_REWARD_DECISION] = {.kind = LD_ROW_TEXT, IN_REWARD(decision)},
     [LD_REWARD_REWARD] = {.kind = LD_ROW_REAL, IN_REWARD(reward)},
     [LD_REWARD_ARM] = {.kind = LD_ROW_TEXT, IN_REWARD(arm)},
+    [LD_REWARD_SLOT] = {.kind = LD_ROW_TEXT, IN_REWARD(slot)},
     [LD_REWARD_METRIC] = {.kind = LD_ROW_TEXT, IN_REWARD(metric)},
     [LD_REWARD_ID] = {.kind = LD_ROW_TEXT, IN_REWARD(id)},
     [LD_REWARD_EVENT] = {.kind = LD_ROW_TEXT, IN_REWARD(event)},
@@ -234,6 +312,7 @@ static const struct ld_row user_reward_rows[] = {
     [LD_USER_REWARD_USER] = {.kind = LD_ROW_TEXT, IN_REWARD(user)},
     [LD_USER_REWARD_REWARD] = {.kind = LD_ROW_REAL, IN_REWARD(reward)},
     [LD_USER_REWARD_ARM] = {.kind = LD_ROW_TEXT, IN_REWARD(arm)},
+    [LD_USER_REWARD_SLOT] = {.kind = LD_ROW_TEXT, IN_REWARD(slot)},
     [LD_USER_REWARD_ALL] = {.kind = LD_ROW_FLAG, IN_REWARD(is_all)},
     [LD_USER_REWARD_METRIC] = {.kind = LD_ROW_TEXT, IN_REWARD(metric)},
     [LD_USER_REWARD_ID] = {.kind = LD_ROW_TEXT, IN_REWARD(id)},

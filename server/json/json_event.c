@@ -37,7 +37,7 @@ struct line {
     struct kb_ev_slot first; /* `arm` and `features` of a decision: those of its first slot */
     const struct kb_ev_slot *slate;
     const struct sums *mixture; /* NULL: each component has what the first has */
-    size_t n_slate, n_mixture;
+    size_t n_slate, n_draws, n_mixture;
     struct sums other[KB_N_MIXTURE - 1];
     struct kb_tuning tuning; /* of a refit; or the scales in force at the beginning of a summary */
     bool has_scales, has_forgotten, has_sums, has_match;
@@ -60,6 +60,7 @@ static const struct ld_rule any = {.lo = 0, .hi = INFINITY}, real = {.lo = -INFI
                             up_to_most_odds = {.lo = 1, .hi = KB_MOST_ODDS},
                             one_slot_or_more = {.lo = 1, .hi = KB_MAX_SLOTS},
                             two_slots_or_more = {.lo = 2, .hi = KB_MAX_SLOTS},
+                            up_to_most_slots = {.lo = 1, .hi = KB_MAX_SLOTS},
                             other_components = {.lo = KB_N_MIXTURE - 1, .hi = KB_N_MIXTURE - 1};
 
 /* clang-format off */
@@ -141,6 +142,16 @@ static const struct ld_row candidate_rows[] = {
 /* All slots, the one drawn first; `arm` and `features` of the line repeat that one for readers who know no slates. A
  * slate of one is not written, and refused: one decision has one spelling. */
 static const struct ld_list slate = {LD_ROWS(slot_rows), sizeof(struct kb_ev_slot), LD_LIST_OBJECTS, NULL};
+/* Of slots with names, one for each arm of the slate, or for the only arm. `context` where it is not that of the line.
+ */
+static const struct ld_row draw_rows[] = {
+    ID("id", 0, offsetof(struct kb_ev_draw, id)),
+    PROBABILITY("propensity", 0, offsetof(struct kb_ev_draw, propensity)),
+    REAL("mean", OPTIONAL, offsetof(struct kb_ev_draw, mean)),
+    VECTOR("context", OPTIONAL, offsetof(struct kb_ev_draw, context), LD_DIM_CONTEXT),
+    NUMBER("level", OPTIONAL, offsetof(struct kb_ev_draw, level), &level),
+};
+static const struct ld_list draws = {LD_ROWS(draw_rows), sizeof(struct kb_ev_draw), LD_LIST_OBJECTS, NULL};
 /* An id for each candidate, or with its features where they were given inline. */
 static const struct ld_list among = {LD_ROWS(candidate_rows), sizeof(struct kb_ev_slot), LD_LIST_SHORT, NULL};
 
@@ -190,6 +201,7 @@ static const struct ld_row decided[] = {
     NUMBER("level", OPTIONAL, EV(decided.level), &level),
     {"match", LD_ROW_REAL, LD_ROW_HAS, EV(decided.match), EV(decided.has_match), .rule = &share},
     SHORT_LIST("slate", OPTIONAL, AT(slate), AT(n_slate), &slate, &two_slots_or_more),
+    SHORT_LIST("slots", OPTIONAL, EV(decided.draws), AT(n_draws), &draws, &up_to_most_slots),
     LIST("among", OPTIONAL, EV(decided.among), EV(decided.n_among), &among),
     SHORT_LIST("odds", OPTIONAL, EV(decided.odds), EV(decided.n_odds), &odds, &up_to_most_odds),
 };
@@ -199,6 +211,7 @@ static void open_decided(struct line *l)
     l->first = l->ev.as.decided.slots[0];
     l->n_slate = l->ev.as.decided.n_slots;
     l->slate = l->n_slate > 1 ? l->ev.as.decided.slots : NULL;
+    l->n_draws = l->n_slate;
 }
 
 /* Slot 0 is given by the line's own arm and features, also when a slate repeats them. */
@@ -208,6 +221,12 @@ static void close_decided(struct ld_in *in, struct line *l)
     struct kb_ev_slot *slots = ld_in_alloc(in, n, sizeof *slots);
     if (slots == NULL)
         return;
+    if (l->ev.as.decided.draws != NULL && l->n_draws != n)
+        ld_in_fault(in, "slots", "expected as many as arms");
+    else if (l->ev.as.decided.draws != NULL && l->ev.as.decided.draws[0].propensity != l->ev.as.decided.propensity)
+        ld_in_fault(in, "slots", "expected the propensity of the line in the first");
+    else if (l->ev.as.decided.draws == NULL && n > KB_MAX_TOP)
+        ld_in_fault(in, "slate", "expected at most %u arms without names", KB_MAX_TOP);
     for (size_t i = 1; i < n; i++)
         slots[i] = l->slate[i];
     slots[0] = l->first;
@@ -513,6 +532,9 @@ static const struct ld_row part_points[] = {
 
 static const struct ld_row open_slot_rows[] = {
     ID("arm", 0, offsetof(struct kb_ev_open_slot, arm)),
+    ID("id", OPTIONAL, offsetof(struct kb_ev_open_slot, id)),
+    NUMBER("level", OPTIONAL, offsetof(struct kb_ev_open_slot, level), &level),
+    REAL("importance", OPTIONAL | LD_ROW_OR_ZERO, offsetof(struct kb_ev_open_slot, importance)),
     VECTOR("x", 0, offsetof(struct kb_ev_open_slot, x), LD_DIM_POINT),
     REAL_OR_NOT("reward", offsetof(struct kb_ev_open_slot, reward), offsetof(struct kb_ev_open_slot, has_reward)),
     REAL("halvings", OPTIONAL | LD_ROW_OR_ZERO, offsetof(struct kb_ev_open_slot, halvings)),

@@ -74,6 +74,43 @@ static void put_taught(struct ld_text *t, const struct ld_taught *taught)
     ld_text_lit(t, "}");
 }
 
+static void put_shown(struct ld_text *t, const struct kb_decision *d, size_t top)
+{
+    ld_text_put_string(t, "arm", d->arm[d->chosen]);
+    ld_text_put_number(t, "propensity", d->propensity[d->chosen]);
+    if (d->route != KB_ROUTE_POLICY)
+        ld_text_put_string(t, "route", kb_word(&kb_route_words, (int)d->route));
+    ld_text_key(t, "ranking");
+    ld_text_lit(t, "[");
+    for (size_t i = 0; i < d->n && i < top; i++)
+        put_ranked(t, d, d->order[i]);
+    ld_text_lit(t, "]");
+}
+
+/* What stands before the slots is the first one's: who knows none reads a decision. */
+void ld_put_slot(struct ld_text *t, const char *decision, const char *slot, size_t i, const struct kb_decision *d,
+                 size_t top)
+{
+    if (i == 0) {
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "decision", decision);
+        put_shown(t, d, top);
+        ld_text_key(t, "slots");
+        ld_text_lit(t, "[");
+    }
+    ld_text_item(t);
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "id", slot);
+    put_shown(t, d, top);
+    ld_text_lit(t, "}");
+}
+
+void ld_put_slots_end(struct ld_text *t, const struct kb_decision *last)
+{
+    ld_text_lit(t, "]");
+    put_model(t, last);
+}
+
 /* The kept answer of a named decision is this very text, so a retry gets it byte by byte. The ranking begins with the
  * arm drawn, whatever its score: d->order has it first. `events` and `dictionary` say from how much the model spoke. */
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, const struct ld_taught *taught,
@@ -83,15 +120,7 @@ char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t
     ld_text_init(&t);
     ld_text_lit(&t, "{");
     ld_text_put_string(&t, "decision", decision);
-    ld_text_put_string(&t, "arm", d->arm[d->chosen]);
-    ld_text_put_number(&t, "propensity", d->propensity[d->chosen]);
-    if (d->route != KB_ROUTE_POLICY)
-        ld_text_put_string(&t, "route", kb_word(&kb_route_words, (int)d->route));
-    ld_text_key(&t, "ranking");
-    ld_text_lit(&t, "[");
-    for (size_t i = 0; i < d->n && i < top; i++)
-        put_ranked(&t, d, d->order[i]);
-    ld_text_lit(&t, "]");
+    put_shown(&t, d, top);
     if (taught != NULL)
         put_taught(&t, taught);
     put_model(&t, d);

@@ -33,12 +33,18 @@ struct ld_taught {
     const char *arm;
     struct kb_teachers by;
 };
+struct ld_text;
 /* taught NULL: nobody asked. */
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, const struct ld_taught *taught,
                        size_t *n);
 
 /* Such an answer as that of a decision that nobody has recorded: without its id. NULL: no memory. */
 char *ld_encode_unrecorded(const char *decision, const char *answer, size_t n_answer, size_t *n);
+/* The same of several slots, one after the other: slot i of the decision, whose id is `slot`, behind those before it.
+ */
+void ld_put_slot(struct ld_text *t, const char *decision, const char *slot, size_t i, const struct kb_decision *d,
+                 size_t top);
+void ld_put_slots_end(struct ld_text *t, const struct kb_decision *last);
 
 /* The features that moved the mean of an arm most, n of them, the largest first. */
 struct ld_moved {
@@ -49,7 +55,6 @@ struct ld_moved {
 };
 
 /* What the model thinks of users (rows) and arms: a matrix of n_users x d->n for each of mean, sd, lower and upper. */
-struct ld_text;
 void ld_put_posterior(struct ld_text *t, const char *const *users, size_t n_users, const struct kb_decision *d,
                       double *const value[4], const struct ld_taught *taught, const struct ld_moved *moved);
 

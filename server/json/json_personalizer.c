@@ -50,7 +50,7 @@ static void check_features(struct ld_in *in, const struct ld_value *list)
         ld_in_fault(in, NULL, "expected at most %u objects and names", MOST_NAMES);
 }
 
-static void check_member_features(struct ld_in *in, const struct ld_value *object, const char *key)
+void ld_check_rank_features(struct ld_in *in, const struct ld_value *object, const char *key)
 {
     const size_t here = ld_in_key(in, key);
     check_features(in, ld_member_of(object, key));
@@ -70,7 +70,7 @@ static void read_action(struct ld_in *in, const struct ld_value *v, struct ld_ra
     else
         ld_in_fault(in, NULL, "required");
     ld_in_leave(in, here);
-    check_member_features(in, v, "features");
+    ld_check_rank_features(in, v, "features");
 }
 
 static void read_actions(struct ld_in *in, const struct ld_value *list, struct ld_rank *out)
@@ -127,7 +127,7 @@ static void read_defer(struct ld_in *in, const struct ld_value *v)
 }
 
 /* Members that Personalizer does not have are not looked at, as there. */
-int ld_decode_rank(struct ld_doc *doc, struct ld_rank *out, struct ld_problem *p)
+int ld_decode_rank(struct ld_doc *doc, bool has_slots, struct ld_rank *out, struct ld_problem *p)
 {
     const struct ld_value *root = &doc->root, *event = ld_member_of(root, "eventId");
     struct ld_in in;
@@ -140,10 +140,13 @@ int ld_decode_rank(struct ld_doc *doc, struct ld_rank *out, struct ld_problem *p
     size_t here = ld_in_key(&in, "actions");
     read_actions(&in, ld_member_of(root, "actions"), out);
     ld_in_leave(&in, here);
-    here = ld_in_key(&in, "excludedActions");
-    read_excluded(&in, ld_member_of(root, "excludedActions"), out);
+    here = ld_in_key(&in, has_slots ? "slots" : "excludedActions");
+    if (has_slots)
+        ld_read_rank_slots(&in, ld_member_of(root, "slots"), out);
+    else
+        read_excluded(&in, ld_member_of(root, "excludedActions"), out);
     ld_in_leave(&in, here);
-    check_member_features(&in, root, "contextFeatures");
+    ld_check_rank_features(&in, root, "contextFeatures");
     here = ld_in_key(&in, "eventId");
     if (event != NULL && !ld_is(event, LD_V_NULL) && !(ld_is(event, LD_V_STRING) && ld_string_bytes(event) == 0))
         out->event = ld_in_text(&in, event, &event_rule);
@@ -195,7 +198,7 @@ static void put_values(struct ld_text *t, const struct ld_value *list, size_t i,
 }
 
 /* A name is written where it stands first. O((objects + names) names), of which there are MOST_NAMES at most. */
-static void put_features(struct ld_text *t, const struct ld_value *list)
+void ld_put_rank_features(struct ld_text *t, const struct ld_value *list)
 {
     if (ld_n_items(list) == 1) {
         ld_text_value(t, ld_item_of(list, 0));
@@ -234,7 +237,7 @@ static void put_candidates(struct ld_text *t, const struct ld_value *actions, co
         ld_text_put_string(t, "id", rank->action[i].id);
         if (has_features) {
             ld_text_key(t, "features");
-            put_features(t, ld_member_of(ld_item_of(actions, i), "features"));
+            ld_put_rank_features(t, ld_member_of(ld_item_of(actions, i), "features"));
         }
         ld_text_lit(t, "}");
     }
@@ -267,11 +270,14 @@ char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank
     put_excluded(&t, rank);
     if (has_features) {
         ld_text_key(&t, "context");
-        put_features(&t, ld_member_of(root, "contextFeatures"));
+        ld_put_rank_features(&t, ld_member_of(root, "contextFeatures"));
     }
     if (ld_is(ld_member_of(root, "deferActivation"), LD_V_TRUE))
         ld_text_put_bool(&t, "defer", true);
-    ld_text_put_bool(&t, "explain", true);
+    if (rank->n_slots > 0)
+        ld_put_rank_slots(&t, ld_member_of(root, "slots"), rank, has_features);
+    else
+        ld_text_put_bool(&t, "explain", true);
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);
 }

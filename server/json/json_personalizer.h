@@ -16,11 +16,15 @@ struct ld_rank {
         const char *id;
         bool is_excluded;
     } action[LD_MOST_ACTIONS];
+    size_t n_slots; /* 0: it is no multi-slot Rank */
+    struct ld_rank_slot {
+        const char *id, *baseline;
+    } slot[LD_MOST_ACTIONS];
 };
 
 /* A body of Rank as that of /select, malloc'd: decided under `decision`, unless it is NULL. Features are left out where
  * the tenant reads none. NULL with *p, whose pointers are those of Rank's body. */
-int ld_decode_rank(struct ld_doc *doc, struct ld_rank *out, struct ld_problem *p);
+int ld_decode_rank(struct ld_doc *doc, bool has_slots, struct ld_rank *out, struct ld_problem *p);
 char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank, const char *decision,
                             bool has_features, size_t *n);
 
@@ -28,6 +32,25 @@ char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank
  * other actions, or there is no memory. */
 char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n,
                         struct ld_problem *p);
+
+/* The same of a multi-slot Rank. */
+char *ld_encode_slots_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n,
+                              struct ld_problem *p);
+
+/* Parts of multi-slot bodies (json_personalizer_slots.c): the slots, and the same in /select's words. */
+struct ld_in;
+struct ld_text;
+struct ld_value;
+void ld_read_rank_slots(struct ld_in *in, const struct ld_value *list, struct ld_rank *out);
+void ld_put_rank_slots(struct ld_text *t, const struct ld_value *list, const struct ld_rank *rank, bool has_features);
+/* And what they share with Rank's (json_personalizer.c). */
+void ld_check_rank_features(struct ld_in *in, const struct ld_value *object, const char *key);
+void ld_put_rank_features(struct ld_text *t, const struct ld_value *list);
+
+/* {"reward": [{"slotId", "value"}]}: up to 50, in the document's memory, of that decision. */
+struct ld_reward;
+int ld_decode_slot_rewards(struct ld_doc *doc, const char *decision, struct ld_reward **out, size_t *n,
+                           struct ld_problem *p);
 
 /* {"value"} in [-1, 1]. */
 int ld_decode_rank_reward(struct ld_doc *doc, double *value, struct ld_problem *p);

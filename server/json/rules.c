@@ -141,22 +141,24 @@ const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
     {.key = "decision", .lo = 1, .hi = 128},
     {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
     {.key = "arm", .lo = 1, .hi = 256},
-    {.key = "metric", .lo = 1, .hi = 64},
-    {.key = "id", .lo = 1, .hi = 128},
-    {.key = "event", .lo = 1, .hi = 256},
-    {.key = "at"},
-}, 7, 0x3};
-
-const struct ld_rules ld_user_reward_rules = {(const struct ld_rule[]){
-    {.key = "user", .lo = 1, .hi = 256},
-    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
-    {.key = "arm", .lo = 1, .hi = 256},
-    {.key = "all"},
+    {.key = "slot", .lo = 1, .hi = 256},
     {.key = "metric", .lo = 1, .hi = 64},
     {.key = "id", .lo = 1, .hi = 128},
     {.key = "event", .lo = 1, .hi = 256},
     {.key = "at"},
 }, 8, 0x3};
+
+const struct ld_rules ld_user_reward_rules = {(const struct ld_rule[]){
+    {.key = "user", .lo = 1, .hi = 256},
+    {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
+    {.key = "arm", .lo = 1, .hi = 256},
+    {.key = "slot", .lo = 1, .hi = 256},
+    {.key = "all"},
+    {.key = "metric", .lo = 1, .hi = 64},
+    {.key = "id", .lo = 1, .hi = 128},
+    {.key = "event", .lo = 1, .hi = 256},
+    {.key = "at"},
+}, 9, 0x3};
 const struct ld_rule ld_rewards_rule = {.lo = 1, .hi = 1000};
 
 const struct ld_rules ld_rollback_rules = {(const struct ld_rule[]){
@@ -169,13 +171,22 @@ const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
     {.key = "candidates", .lo = 1, .hi = 1024},
     {.key = "exclude", .lo = 0, .hi = 1024},
     {.key = "top", .lo = 1, .hi = 16},
+    {.key = "slots", .lo = 1, .hi = 50},
     {.key = "explain"},
     {.key = "neighbours", .lo = 1, .hi = 20},
     {.key = "dry_run"},
     {.key = "decision", .lo = 1, .hi = 128},
     {.key = "attributes", .lo = 0, .hi = 32},
     {.key = "defer"},
-}, 11, 0x1};
+}, 12, 0x1};
+
+const struct ld_rules ld_slot_rules = {(const struct ld_rule[]){
+    {.key = "id", .lo = 1, .hi = 256},
+    {.key = "context", .lo = 0, .hi = 4096},
+    {.key = "features"},
+    {.key = "exclude", .lo = 0, .hi = 1024},
+    {.key = "baseline", .lo = 1, .hi = 256},
+}, 5, 0x1};
 
 const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "algorithm", .choices = (const char *const[]){"laplaced", "laplaced-kors", "laplaced-by-arm", "laplaced-by-component", "lk-gp-ucb", "lk-gp-ts", "ek-ucb", "k-ucb", "bkb", "bbkb", "gp-ucb", "lin-ucb", "lin-ucb-per-user", "gob-lin", "graph-ucb", "coop-kernel-ucb", "sup-kernel-ucb", "cmm-ucb", "dmm-ucb", "amm-ucb", "ay-gp-ucb", "igp-ucb", "ucb", "ts", "random", NULL}},

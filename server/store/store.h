@@ -200,6 +200,9 @@ struct ld_decision_record {
 int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_wanted, struct ld_decision_record *out);
 void ld_decision_record_close(struct ld_decision_record *r);
 
+/* The arm in the slot of that name, malloc'd; NULL: the log has no such decision or slot. O(log n + its line). */
+int ld_store_slot_arm(struct ld_store *s, const char *decision, const char *slot, char **arm);
+
 /* Whether the log has an observation of ev's id, and whether it is that one: user, arm and reward. */
 int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is_known, bool *is_same);
 

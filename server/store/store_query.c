@@ -50,6 +50,9 @@ static const char *const statements[LD_N_QUERIES] = {
     [LD_QUERY_LAST_AT] = "SELECT at FROM " LD_LOG " ORDER BY seq DESC LIMIT 1",
     [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
     [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer, user FROM " LD_LOG " WHERE decision = ?1 ORDER BY seq",
+    [LD_QUERY_SLOT] = "SELECT coalesce(json_extract(l.text, '$.slate[' || j.key || '].arm'),"
+                      " json_extract(j.value, '$.arm'), l.arm) FROM " LD_LOG " l, json_each(l.text, '$.slots') j"
+                      " WHERE l.decision = ?1 AND (+l.type = 4 OR +l.type = 11) AND json_extract(j.value, '$.id') = ?2",
     [LD_QUERY_OBSERVATION] = "SELECT user = ?2 AND arm = ?3 AND reward = ?4 FROM events"
                              " WHERE decision = ?1 AND +type = 6 AND seq >= (SELECT kept FROM log_start)",
     [LD_QUERY_REWARDS] = "SELECT decision, arm, coalesce(json_extract(text, '$.value'), reward),"
@@ -319,6 +322,22 @@ void ld_decision_record_close(struct ld_decision_record *r)
     free(r->arm);
     free(r->user);
     *r = (struct ld_decision_record){.is_decided = false};
+}
+
+int ld_store_slot_arm(struct ld_store *s, const char *decision, const char *slot, char **arm)
+{
+    struct query q;
+    int status = begin(s, LD_QUERY_SLOT, &q);
+    *arm = NULL;
+    if (status != LD_STORE_OK)
+        return status;
+    (void)sqlite3_bind_text(q.stmt, 1, decision, -1, SQLITE_STATIC);
+    (void)sqlite3_bind_text(q.stmt, 2, slot, -1, SQLITE_STATIC);
+    const int rc = sqlite3_step(q.stmt);
+    if (rc == SQLITE_ROW)
+        *arm = copy_of(text_of(q.stmt, 0));
+    end(s, &q);
+    return rc != SQLITE_ROW ? ld_sql_status(rc) : *arm != NULL ? LD_STORE_OK : LD_STORE_NOMEM;
 }
 
 /* --- an observation ---------------------------------------------------------------------------------- */

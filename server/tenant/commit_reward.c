@@ -127,8 +127,8 @@ static bool is_settled(struct ld_tenant *t, const struct ld_reward *reward, stru
 }
 
 /* ENOTFOUND has two meanings: no open decision, which the log must judge, or no such arm in one that is open. */
-int ld_reward_judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
-                    struct ld_reward_result *result)
+static int judge_one(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
+                     struct ld_reward_result *result)
 {
     struct ld_entry entry = {.ev = {.type = KB_EV_REWARDED}};
     struct kb_errmsg msg = {.text = ""};
@@ -156,6 +156,51 @@ int ld_reward_judge(struct ld_tenant *t, struct ld_op *op, const struct ld_rewar
     else if (rc != KB_EBUSY)
         tell_core(op, result, rc, &msg);
     return rc == KB_EBUSY ? KB_EBUSY : KB_OK;
+}
+
+/* The arm of the slot that a reward names, in the op's memory: by the engine, or by the log where the decision is
+ * closed. NULL with the result, or with *rc: it may be among what is staged. */
+static const char *find_slot(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
+                             struct ld_reward_result *result, int *rc)
+{
+    const bool is_open = kb_engine_decision_state(t->engine, reward->decision) != KB_DECISION_UNKNOWN;
+    const char *arm = kb_engine_slot_arm(t->engine, reward->decision, reward->slot);
+    struct ld_decision_record record = {0};
+    char *logged = NULL, *kept = NULL;
+
+    if (!is_open && t->batch.n_decided > 0) {
+        *rc = KB_EBUSY;
+        return NULL;
+    }
+    if (!is_open && (ld_store_slot_arm(t->store, reward->decision, reward->slot, &logged) != LD_STORE_OK ||
+                     ld_store_decision(t->store, reward->decision, NULL, &record) != LD_STORE_OK)) {
+        free(logged);
+        tell(result, 503, "the log cannot be read");
+        return NULL;
+    }
+    arm = logged != NULL ? logged : arm;
+    if (arm == NULL && !is_open && !record.is_decided)
+        tell_absent(result, LD_NO_DECISION, "no such decision");
+    else if (arm == NULL)
+        tell_absent(result, LD_NO_ARM, "the decision has no such slot");
+    else if ((kept = ld_doc_alloc(op->doc, strlen(arm) + 1, 1)) == NULL)
+        tell(result, 503, "out of memory");
+    if (kept != NULL)
+        strcpy(kept, arm);
+    ld_decision_record_close(&record);
+    free(logged);
+    return kept;
+}
+
+int ld_reward_judge(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
+                    struct ld_reward_result *result)
+{
+    struct ld_reward of_arm = *reward;
+    int rc = KB_OK;
+
+    if (reward->slot != NULL && (of_arm.arm = find_slot(t, op, reward, result, &rc)) == NULL)
+        return rc;
+    return judge_one(t, op, &of_arm, result);
 }
 
 int ld_reward_activate(struct ld_tenant *t, const char *decision, struct ld_reward_result *result)

@@ -16,6 +16,7 @@
  * was cut off there by a crash is told by the id which of them have it.
  *
  * Cost: the user's table, O(1); with an id a look into the log, O(log n). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "json/json_in.h"
@@ -35,6 +36,7 @@ static void tell(struct ld_reward_result *result, int status, const char *detail
 
 /* What the log has under an id, beside the reward that is at hand. */
 struct found {
+    struct ld_tenant *t;
     struct ld_op *op;
     const struct ld_reward *reward;
     const char *metric;     /* of it, as the log has it */
@@ -55,12 +57,25 @@ static bool is_same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
+/* Whether the arm is the one that was meant. By the name of a slot: where the log still has its decision. */
+static bool is_arm_meant(const struct found *f, const struct ld_told_reward *told)
+{
+    char *arm = NULL;
+
+    if (f->reward->slot == NULL)
+        return is_same_text(told->arm, f->reward->arm);
+    (void)ld_store_slot_arm(f->t->store, told->decision, f->reward->slot, &arm);
+    const bool is_meant = arm == NULL || is_same_text(told->arm, arm);
+    free(arm);
+    return is_meant;
+}
+
 static int find(void *arg, const struct ld_told_reward *told)
 {
     struct found *f = arg;
     const struct ld_reward *asked = f->reward;
 
-    f->is_other |= f->n == f->most || told->reward != asked->reward || !is_same_text(told->arm, asked->arm) ||
+    f->is_other |= f->n == f->most || told->reward != asked->reward || !is_arm_meant(f, told) ||
                    !is_same_text(told->metric, f->metric) ||
                    (asked->decision != NULL && !is_same_text(told->decision, asked->decision));
     if (f->is_other)
@@ -87,8 +102,11 @@ static int compare_user(struct ld_tenant *t, struct found *f)
 bool ld_reward_is_repeated(struct ld_tenant *t, struct ld_op *op, const struct ld_reward *reward,
                            struct ld_reward_result *result)
 {
-    struct found f = {
-        .op = op, .reward = reward, .metric = ld_metric_in_log(t, reward->metric), .most = reward->is_all ? MOST : 1};
+    struct found f = {.t = t,
+                      .op = op,
+                      .reward = reward,
+                      .metric = ld_metric_in_log(t, reward->metric),
+                      .most = reward->is_all ? MOST : 1};
     int rc = LD_STORE_OK;
 
     f.decisions = ld_doc_alloc(op->doc, f.most, sizeof *f.decisions);

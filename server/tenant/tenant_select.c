@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/metrics.h"
 #include "tenant/tenant_impl.h"
+#include "base/text.h"
 #include "json/json_in.h"
 #include "json/json_out.h"
 
@@ -108,7 +109,7 @@ static enum kb_err copy_odds(const struct kb_decision *d, struct ld_op *op)
     return odds != NULL ? KB_OK : KB_ENOMEM;
 }
 
-/* The event of a decision with the slots put before the user: the arm drawn, and of a slate those that follow it.
+/* The event of a decision with the arms put before the user: the arm drawn, and of a slate those that follow it.
  * User and context stay borrowed: they are the request's own, in the same document. seq and time are the writer's to
  * give; the window for the reward begins now. */
 static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, const struct kb_decision *d,
@@ -146,6 +147,96 @@ static enum kb_err build_event(struct ld_tenant *t, const struct ld_select *q, c
     if (ld_settings_log_odds(&t->settings) && copy_odds(d, op) != KB_OK)
         return KB_ENOMEM;
     return ld_settings_log_candidates(&t->settings) ? copy_among(t, &q->query, d, op) : KB_OK;
+}
+
+/* Slots on their way into event and answer. */
+struct filling {
+    struct ld_tenant *t;
+    const struct ld_select *q;
+    const char *decision;
+    int64_t now_ms;
+    struct ld_op *op;
+    struct ld_text text;
+    struct kb_ev_slot *slots;
+    struct kb_ev_draw *draws;
+};
+
+/* NULL: it is that of the first, or none. */
+static const double *other_context(const struct filling *f, size_t i)
+{
+    const double *own = f->q->slots[i].context != NULL ? f->q->slots[i].context : f->q->query.context;
+    const double *first = f->op->event.as.decided.context;
+    const size_t bytes = f->t->settings.spec.context_dim * sizeof *own;
+
+    return i == 0 || bytes == 0 || memcmp(own, first, bytes) == 0 ? NULL : own;
+}
+
+/* The event begins as that of a decision for slot 0. */
+static enum kb_err record_slot(struct filling *f, size_t i, const struct kb_decision *d)
+{
+    struct kb_event *ev = &f->op->event;
+
+    if (i == 0) {
+        struct ld_select first = *f->q;
+        if (first.slots[0].context != NULL)
+            first.query.context = first.slots[0].context;
+        const enum kb_err rc = build_event(f->t, &first, d, f->decision, f->now_ms, f->op);
+        if (rc != KB_OK)
+            return rc;
+        f->slots[0] = ev->as.decided.slots[0];
+        ev->as.decided.slots = f->slots;
+        ev->as.decided.draws = f->draws;
+    } else if (!copy_slot(f->op->doc, d, d->chosen, f->t->settings.spec.arm_dim, &f->slots[i])) {
+        return KB_ENOMEM;
+    }
+    ev->as.decided.n_slots = i + 1;
+    f->draws[i] = (struct kb_ev_draw){.id = f->q->slots[i].id,
+                                      .context = other_context(f, i),
+                                      .propensity = d->propensity[d->chosen],
+                                      .mean = d->mean[d->chosen],
+                                      .level = d->level};
+    return KB_OK;
+}
+
+static enum kb_err fill_slot(void *arg, size_t i, const struct kb_decision *d)
+{
+    struct filling *f = arg;
+
+    ld_put_slot(&f->text, f->decision, f->q->slots[i].id, i, d, f->q->is_explained ? d->n : 1);
+    if (i + 1 == f->q->n_slots)
+        ld_put_slots_end(&f->text, d);
+    return f->q->is_dry_run ? KB_OK : record_slot(f, i, d);
+}
+
+/* Under the read lock, as decide. */
+static enum kb_err decide_slots(struct ld_tenant *t, const struct ld_select *q, const struct kb_query *query,
+                                const char *decision, struct ld_op *op, struct kb_scratch *scratch,
+                                struct kb_errmsg *msg)
+{
+    const size_t n = q->n_slots;
+    struct filling f = {.t = t,
+                        .q = q,
+                        .decision = decision,
+                        .now_ms = query->now_ms,
+                        .op = op,
+                        .slots = ld_doc_alloc(op->doc, n, sizeof *f.slots),
+                        .draws = ld_doc_alloc(op->doc, n, sizeof *f.draws)};
+    enum kb_err rc = f.slots != NULL && f.draws != NULL ? KB_OK : KB_ENOMEM;
+
+    ld_text_init(&f.text);
+    KB_TRY(rc);
+    KB_TRY(kb_engine_fit_slots(t->engine, scratch, query->n_candidates, query->n_exclude, n));
+    KB_TRY(kb_engine_decide_slots(t->engine, query, q->slots, n, scratch, fill_slot, &f, msg));
+    op->answer = ld_text_take(&f.text, &op->n_answer);
+    rc = op->answer != NULL ? KB_OK : KB_ENOMEM;
+    if (rc != KB_OK || !q->is_dry_run)
+        return rc;
+    ld_op_reply_text(op, op->answer, op->n_answer);
+    op->answer = NULL;
+    return KB_OK;
+out:
+    ld_text_close(&f.text);
+    return rc;
 }
 
 /* A flag of which no arm may be shown has no value, and nothing is decided: whoever asks takes their own default. */
@@ -193,6 +284,8 @@ static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const 
     query.key = kb_hash_str(kb_hash_u64(KB_HASH_INIT, t->settings.spec.seed), decision);
     query.n_shown = q->is_explained ? 0 : q->top;
     query.now_ms = t->world->now_ms();
+    if (q->n_slots > 0)
+        return decide_slots(t, q, &query, decision, op, scratch, msg);
     KB_TRY(kb_engine_fit_scratch(t->engine, scratch, query.n_candidates, query.n_exclude));
     rc = kb_engine_decide(t->engine, &query, scratch, &d, msg);
     if (rc == KB_EINVAL && q->flag != NULL)

@@ -14,6 +14,8 @@ struct ld_select {
     struct kb_query query; /* key is left 0 */
     const char *decision;  /* NULL: the server makes one */
     size_t top;            /* >= 1 */
+    const struct kb_slot_query *slots;
+    size_t n_slots; /* 0: one arm, or a slate of `top` */
     bool is_explained, is_dry_run, is_deferred;
     uint64_t n_neighbours;        /* to be named; 0: nobody asked */
     const struct ld_value *named; /* the context of a flag, which a tenant with `features` maps; NULL: none */
@@ -52,6 +54,7 @@ struct ld_told {
 /* Of a decision, or of what a user was shown last: the other is NULL. */
 struct ld_reward {
     const char *decision, *user, *arm; /* arm may be NULL */
+    const char *slot;                  /* in its place, the name of a slot; NULL: none */
     double reward;
     bool is_all;            /* of every decision that the user was shown and that is open */
     const char *metric;     /* NULL: the objective */

@@ -28,6 +28,7 @@ OTHERS = (None, True, 7.5, "x~y", ["x"], {"x": 1})  # a value of each type
 SIZES = {"Context": CONTEXT_DIM, "Features": ARM_DIM}
 for name in SIZES:  # tenants here have no `features`, so an object is a fault where a vector may stand; b70_names.py has those that do
     DEFS[name] = DEFS[name]["oneOf"][0]
+del DEFS["Slot"]["properties"]["features"]  # likewise: b85_slots.py
 
 
 def resolve(schema):
@@ -203,8 +204,9 @@ def kinds(schema):
 
 
 def is_of_dimensions(one, key):
-    """Whether a member is the context of a request, which a tenant of `context_dim` above 0 wants; a prior has a variance of that name."""
-    return key == "context" and key in one.get("properties", {}) and "number" not in kinds(resolve(one["properties"][key]))
+    """Whether a member is the context of a request, which a tenant of `context_dim` above 0 wants; a prior has a variance of that name, and a
+    slot needs none of its own."""
+    return key == "context" and key in one.get("properties", {}) and "baseline" not in one["properties"] and "number" not in kinds(resolve(one["properties"][key]))
 
 
 def members(schema, value):
@@ -302,7 +304,7 @@ def beyond(schema, value, name=""):
         found.add("dimensions")
     if name in ("Edge", "Pair") and value[0] == value[1]:
         found.add("ties")
-    if name in ("candidates", "arms", "ArmList") and len({id_of(v) for v in value}) < len(value):
+    if name in ("candidates", "arms", "ArmList", "slots") and len({id_of(v) for v in value}) < len(value):
         found.add("distinct")
     if "from" in one.get("properties", {}) and "allow" in one["properties"] and not moment(value.get("from"), "0") < moment(value.get("until"), "9"):
         found.add("order")

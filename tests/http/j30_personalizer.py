@@ -372,7 +372,7 @@ def test_the_log_tells_its_times_and_goes_while_the_model_stays(api, name):
 
 
 @pytest.mark.parametrize("method, what", [
-    ("POST", "multislot/rank"), ("POST", "multislot/events/e/reward"), ("POST", "multislot/events/e/activate"), ("POST", "configurations/applyFromEvaluation"),
+    ("POST", "configurations/applyFromEvaluation"),
     ("GET", "configurations/policy"), ("PUT", "configurations/policy"), ("DELETE", "configurations/policy"), ("POST", "evaluations"), ("GET", "evaluations"),
     ("GET", "evaluations/one"), ("DELETE", "evaluations/one"), ("GET", "model"), ("PUT", "model")])
 def test_what_is_not_offered_is_told_by_name(api, name, method, what):

@@ -76,6 +76,12 @@ static void copy_decided(struct kb_event *ev, const struct kb_spec *spec)
     for (size_t i = 0; i < ev->as.decided.n_slots; i++)
         slots[i] = copy_slot(slots[i], spec->arm_dim);
     ev->as.decided.slots = slots;
+    struct kb_ev_draw *draws = copy_bytes(ev->as.decided.draws, ev->as.decided.n_slots * sizeof *draws);
+    for (size_t i = 0; draws != NULL && i < ev->as.decided.n_slots; i++) {
+        draws[i].id = copy_text(draws[i].id);
+        draws[i].context = copy_bytes(draws[i].context, spec->context_dim * sizeof(double));
+    }
+    ev->as.decided.draws = draws;
 }
 
 static const struct kb_attribute_rule *copy_rules(const struct kb_attribute_rule *rules, size_t n)

@@ -122,7 +122,7 @@ static double fill_pending(char (*id)[16])
         if (kb_pending_find(&p, id[i]) != NULL)
             continue; /* drawn twice */
         ck_assert_int_eq(kb_pending_reserve(&p, 1, 1), KB_OK);
-        kb_pending_insert(&p, kb_pending_entry_new(id[i], 1, 1));
+        kb_pending_insert(&p, kb_pending_entry_new(id[i], 1, 0, 1));
     }
     for (size_t i = 0; i < N; i++) {
         struct kb_pending_entry *entry = kb_pending_find(&p, id[i]);

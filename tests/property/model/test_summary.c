@@ -86,6 +86,9 @@ static void decide(struct kbt_log *log, uint64_t seed, size_t i)
     const double x[2][5] = {{number(seed, 9 * i), 0.25, number(seed, 9 * i + 1), 1e-17, 3}, {-0.0, 1, 2, 3, 1.0 / 3}};
     const bool is_assigned = i % 5 == 1 && i * i % KB_ROUTE_N != KB_ROUTE_STICKY;
     const struct kb_ev_slot slots[2] = {{name('a', i % 7), x[0] + 2}, {name('a', (i + 1) % 7), x[1] + 2}};
+    const struct kb_ev_draw draws[2] = {
+        {.id = "top", .propensity = 0.5},
+        {.id = name('p', i), .context = i % 36 == 0 ? x[1] : NULL, .propensity = 0.25, .mean = 0.5}};
 
     live(log, (struct kb_event){.type = KB_EV_DECIDED,
                                 .as.decided = {.decision = name('d', i),
@@ -93,6 +96,7 @@ static void decide(struct kbt_log *log, uint64_t seed, size_t i)
                                                .context = x[0],
                                                .slots = slots,
                                                .n_slots = i % 6 == 0 ? 2 : 1,
+                                               .draws = i % 9 == 0 ? draws : NULL,
                                                .propensity = 0.5,
                                                .route = (enum kb_route)(i * i % KB_ROUTE_N),
                                                .assigned_until_ms = is_assigned ? log->now_ms + 1000 : 0,

@@ -59,8 +59,9 @@ static const double *any_vector(struct dice *d, double *room, size_t n)
 
 /* What the events of a round point to. */
 struct room {
-    double x[64];
+    double x[8 * KB_MAX_SLOTS];
     struct kb_ev_slot slots[KB_MAX_SLOTS];
+    struct kb_ev_draw draws[KB_MAX_SLOTS];
     struct kb_ev_odds odds[KB_MOST_ODDS];
     struct kb_ev_edge edges[4];
     struct kb_ev_arm arms[3];
@@ -135,7 +136,8 @@ static void make_arms(struct dice *d, struct room *r, struct kb_event *ev)
 
 static void make_decided(struct dice *d, struct room *r, struct kb_event *ev)
 {
-    size_t n = roll(d) % 2 == 0 ? 1 : 2 + roll(d) % (KB_MAX_SLOTS - 1);
+    const bool is_named = roll(d) % 2;
+    size_t n = roll(d) % 2 == 0 ? 1 : 2 + roll(d) % ((is_named ? KB_MAX_SLOTS : KB_MAX_TOP) - 1);
     for (size_t i = 0; i < n; i++)
         r->slots[i] = (struct kb_ev_slot){any_id(d), any_vector(d, r->x + CONTEXT_DIM + i * ARM_DIM, ARM_DIM)};
     ev->as.decided.decision = any_id(d);
@@ -144,6 +146,13 @@ static void make_decided(struct dice *d, struct room *r, struct kb_event *ev)
     ev->as.decided.slots = r->slots;
     ev->as.decided.n_slots = n;
     ev->as.decided.propensity = any_probability(d);
+    for (size_t i = 0; i < n; i++)
+        r->draws[i] = (struct kb_ev_draw){.id = any_id(d),
+                                          .propensity = i == 0 ? ev->as.decided.propensity : any_probability(d),
+                                          .mean = roll(d) % 2 ? any_double(d) : (double)NAN,
+                                          .context = roll(d) % 2 ? ev->as.decided.context : NULL,
+                                          .level = (uint32_t)(roll(d) % (KB_MAX_LEVEL + 1))};
+    ev->as.decided.draws = is_named ? r->draws : NULL;
     ev->as.decided.mean = roll(d) % 4 > 0 ? any_double(d) : (double)NAN;
     ev->as.decided.route = (enum kb_route)(roll(d) % KB_ROUTE_N);
     ev->as.decided.assigned_until_ms = roll(d) % 2 ? 1 + (int64_t)(roll(d) % 253402300000000u) : 0;
@@ -412,6 +421,14 @@ static bool same_decided(const struct kb_event *a, const struct kb_event *b)
                    a->as.decided.level == b->as.decided.level;
     for (size_t i = 0; is_same && i < a->as.decided.n_slots; i++)
         is_same = same_slot(&a->as.decided.slots[i], &b->as.decided.slots[i]);
+    is_same = is_same && (a->as.decided.draws == NULL) == (b->as.decided.draws == NULL);
+    for (size_t i = 0; is_same && a->as.decided.draws != NULL && i < a->as.decided.n_slots; i++) {
+        const struct kb_ev_draw *x = &a->as.decided.draws[i], *y = &b->as.decided.draws[i];
+        is_same = same_text(x->id, y->id) && same_double(x->propensity, y->propensity) &&
+                  same_double(x->mean, y->mean) && x->level == y->level &&
+                  (x->context == NULL) == (y->context == NULL) &&
+                  (x->context == NULL || same_vector(x->context, y->context, CONTEXT_DIM));
+    }
     is_same = is_same && a->as.decided.n_odds == b->as.decided.n_odds;
     for (size_t i = 0; is_same && i < a->as.decided.n_odds; i++)
         is_same = same_text(a->as.decided.odds[i].arm, b->as.decided.odds[i].arm) &&

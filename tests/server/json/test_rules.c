@@ -16,7 +16,8 @@
 START_TEST(limits_that_the_core_has_as_well_are_the_same)
 {
     ck_assert(ld_id_rule.hi == KB_ID_MAX_BYTES);
-    ck_assert(ld_select_rules.rule[LD_SELECT_TOP].hi == KB_MAX_SLOTS);
+    ck_assert(ld_select_rules.rule[LD_SELECT_TOP].hi == KB_MAX_TOP);
+    ck_assert(ld_select_rules.rule[LD_SELECT_SLOTS].hi == KB_MAX_SLOTS);
     ck_assert(ld_tenant_key_rules.rule[LD_TENANT_KEY_LABEL].hi == LD_KEY_LABEL_BYTES - 1);
     ck_assert(ld_server_key_rules.rule[LD_SERVER_KEY_LABEL].hi == LD_KEY_LABEL_BYTES - 1);
 }

@@ -39,7 +39,7 @@ static void enter(struct kb_pending *p, struct oracle *o, int kind)
     char *id = o->id[o->n];
 
     snprintf(id, sizeof o->id[0], "d%zu-%llx", o->n_made, (unsigned long long)draw(o->n_made, UINT32_MAX));
-    struct kb_pending_entry *entry = kb_pending_entry_new(id, n_slots, DIM);
+    struct kb_pending_entry *entry = kb_pending_entry_new(id, n_slots, 0, DIM);
     ck_assert_ptr_nonnull(entry);
     entry->expires_at_ms = o->at_ms[o->n] = deadline_of(kind, o->n_made);
     entry->user = o->user[o->n] = (uint32_t)draw(17 * o->n_made, N_USERS);
