@@ -59,8 +59,7 @@ static int take_time(void *at_ms, const struct ld_row *row)
     return LD_STORE_OK;
 }
 
-/* The times of the first and the last line of those types. Without any: INT64_MIN. False: the log cannot be read. */
-static bool find_span(struct ld_tenant *t, unsigned types, int64_t span[2])
+bool ld_rank_find_span(struct ld_tenant *t, unsigned types, int64_t span[2])
 {
     for (int i = 0; i < 2; i++) {
         const struct ld_page page = {.types = types, .is_backwards = i == 1, .limit = 1};
@@ -97,7 +96,7 @@ bool api_rank_model_properties(struct ld_call *c, struct ld_reply *out)
 {
     static const char *const names[2] = {"creationTime", "lastModifiedTime"};
     int64_t span[2];
-    if (find_span(c->tenant, 0, span))
+    if (ld_rank_find_span(c->tenant, 0, span))
         return reply_span(span, NULL, names, out);
     ld_problem_set(out->problem, 503, "the tenant's file cannot be read now");
     return true;
@@ -110,7 +109,7 @@ bool api_rank_logs_properties(struct ld_call *c, struct ld_reply *out)
     const unsigned types = 1u << KB_EV_DECIDED | 1u << KB_EV_REWARDED | 1u << KB_EV_OBSERVED | 1u << KB_EV_EXPIRED |
                            1u << KB_EV_ACTIVATED | 1u << KB_EV_LATE | 1u << KB_EV_MEASURED;
     int64_t span[2];
-    if (!find_span(c->tenant, types, span)) {
+    if (!ld_rank_find_span(c->tenant, types, span)) {
         ld_problem_set(out->problem, 503, "the tenant's file cannot be read now");
         return true;
     }

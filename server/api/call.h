@@ -25,6 +25,8 @@ struct ld_call {
     enum ld_media media;             /* of the body that the route takes */
     bool is_labelled;                /* it was told, and is not that of a form */
     const char *flag_code;           /* of a flag that is refused: OpenFeature's error code; NULL: the status says it */
+    bool is_of_2022;                 /* rank_door.c: in the words of that service's 2022-09-01-preview */
+    int64_t edited_ms;               /* likewise: when the tenant was configured last */
     struct ld_header headers[6];     /* [n_headers] of its answer (flag_door.c) */
     size_t n_headers;
     char origin[128]; /* of the page that asks */
@@ -87,6 +89,9 @@ void ld_rank_door(struct ld_call *c);
 /* Of an operation of that service that is not here: *p, in its form. */
 void ld_rank_tell_missing(struct ld_call *c, struct ld_problem *p);
 bool ld_rank_is_path(const struct ld_request *r);
+/* The times of the first and the last line of those types (0: any). Without any: INT64_MIN. False: the log cannot be
+ * read. */
+bool ld_rank_find_span(struct ld_tenant *t, unsigned types, int64_t span[2]);
 /* A list of origins as an option has it: 0, or -1 with why. */
 int ld_origins_check(const char *list, struct ld_message *why);
 

@@ -25,9 +25,6 @@ static const struct {
                {"POST", "multislot/events/*/reward", NULL},
                {"POST", "multislot/events/*/activate", NULL},
                {"POST", "configurations/applyFromEvaluation", NULL},
-               {"GET", "configurations/policy", NULL},
-               {"PUT", "configurations/policy", NULL},
-               {"DELETE", "configurations/policy", NULL},
                {"POST", "evaluations", NULL},
                {"GET", "evaluations", NULL},
                {"GET", "evaluations/*", NULL},
@@ -79,7 +76,8 @@ static const char *code_of(const char *path, int status)
     } bad[] = {{"/rank", "InvalidRankRequest"},
                {"/reward", "InvalidRewardRequest"},
                {"/activate", "InvalidEventIdToActivate"},
-               {"/service", "InvalidServiceConfiguration"}};
+               {"/service", "InvalidServiceConfiguration"},
+               {"/policy", "InvalidPolicyContract"}};
     if (status == 501)
         return "NotImplemented";
     if (status == 401 || status == 403)

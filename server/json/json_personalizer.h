@@ -32,12 +32,25 @@ char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n
 /* {"value"} in [-1, 1]. */
 int ld_decode_rank_reward(struct ld_doc *doc, double *value, struct ld_problem *p);
 
-/* A service configuration as a patch of a tenant's, malloc'd: of what is another one than `now`. NULL with *p, or
- * without memory; *code is the word for it, where that is not the usual one. And from what a tenant shows of itself
- * (ld_encode_tenant). */
-char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n, const char **code,
+/* What a tenant shows of itself (ld_encode_tenant), and a body of that service's about it. */
+struct ld_told_tenant {
+    const struct ld_doc *doc;
+    int64_t edited_ms;     /* its last configuration; INT64_MIN: not known */
+    bool has_retrain_days; /* as the interface of 2022 tells them always */
+};
+/* The service configuration of it; and one that is asked for as a patch of the tenant's, malloc'd: of what is another
+ * one than is told. NULL with *p, or without memory; *code is the word for it, where that is not the usual one. */
+char *ld_encode_service(const struct ld_told_tenant *now, size_t *n);
+char *ld_decode_service(struct ld_doc *doc, const struct ld_told_tenant *now, size_t *n, const char **code,
                         struct ld_problem *p);
-char *ld_encode_service(const char *tenant, size_t n_tenant, size_t *n);
+
+/* Its policy {"name", "arguments"}, likewise (json_personalizer_policy.c). doc NULL: what the algorithm has. */
+char *ld_encode_policy(const struct ld_told_tenant *now, size_t *n);
+char *ld_decode_policy(struct ld_doc *doc, const struct ld_told_tenant *now, size_t *n, const char **code,
+                       struct ld_problem *p);
+/* Flags of the policy that was put which change nothing here, with commas between them; "": none. */
+#define LD_IGNORED_BYTES 512
+void ld_policy_ignored(const struct ld_told_tenant *now, char out[LD_IGNORED_BYTES]);
 
 /* {"error": ...}: a refusal, with the faults of the body as its details. Pointers into /select's body become those of
  * Rank's. */

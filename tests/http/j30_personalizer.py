@@ -254,7 +254,33 @@ def test_a_tenants_configuration_is_told_in_that_services_words(api, name):
     api.put_tenant(name, algorithm="ts", reward_window_s=90.5, default_reward=-0.25, aggregation="last", retention={"age_s": 86400 * 2.5})
     assert service(api, name).json == {"rewardWaitTime": "PT90.5S", "defaultReward": -0.25, "rewardAggregation": "last", "explorationPercentage": 0,
                                        "modelExportFrequency": "PT1S", "logRetentionDays": 2.5, "logMirrorEnabled": False, "learningMode": "Online",
-                                       "isAutoOptimizationEnabled": False}
+                                       "isAutoOptimizationEnabled": False, "lastConfigurationEditDate": api.events(name)[0]["at"]}
+
+
+def test_what_nobody_reads_is_kept_and_told_again(api, name):
+    api.put_tenant(name, algorithm="random")
+    words = {"modelExportFrequency": "PT5M", "modelRetrainDays": 3, "autoOptimizationFrequency": "P7D", "autoOptimizationStartDate": "2022-05-05T07:00:00Z"}
+    first = service(api, name, words).json
+    assert {k: first[k] for k in words} == words and first["lastConfigurationEditDate"] == api.events(name)[-1]["at"]
+    before = api.events(name)
+    assert service(api, name, first).json == first and api.events(name) == before
+    service(api, name, {"modelExportFrequency": "PT2M"})
+    patch(api, name, default_reward=0.5)
+    told = service(api, name).json
+    assert {k: told[k] for k in words} == {**words, "modelExportFrequency": "PT2M"} and told["lastConfigurationEditDate"] == api.events(name)[-1]["at"]
+    shown = api.call("GET", f"/tenants/{name}").json["configuration"]["personalizer"]
+    assert shown == {"model_export_frequency": "PT2M", "model_retrain_days": 3, "auto_optimization_frequency": "P7D", "auto_optimization_start_date": "2022-05-05T07:00:00Z"}
+    patch(api, name, personalizer=None)
+    assert "personalizer" not in api.call("GET", f"/tenants/{name}").json["configuration"] and service(api, name).json["modelExportFrequency"] == "PT1S"
+
+
+@pytest.mark.parametrize("member, value", [("modelExportFrequency", "5 minutes"), ("modelExportFrequency", "PT0S"), ("modelExportFrequency", 5), ("modelRetrainDays", -1), ("modelRetrainDays", 1.5),
+                                           ("modelRetrainDays", 2147483648), ("autoOptimizationFrequency", "P"), ("autoOptimizationStartDate", "tomorrow"), ("autoOptimizationStartDate", "2022-05-05"),
+                                           ("autoOptimizationStartDate", "2022-02-30T07:00:00Z"), ("autoOptimizationStartDate", "2022-05-05T07:00:00+25:00")])
+def test_what_is_kept_is_looked_at(api, name, member, value):
+    api.put_tenant(name, algorithm="random")
+    answer = service(api, name, {member: value}, expect=400)
+    assert answer.json["error"]["code"] == "InvalidServiceConfiguration" and targets(answer) == [f"/{member}"] and len(api.events(name)) == 1
 
 
 @pytest.mark.parametrize("configuration", [{"default_reward": None}, {"default_reward": 5}, {"aggregation": "last"}, {"reward_window_s": 0.05},
@@ -299,6 +325,95 @@ def test_what_the_tenant_refuses_is_told_by_that_services_names(api, name):
     api.put_tenant(name, algorithm="random", reward_window_s=3600, retention={"age_s": 86400})
     answer = service(api, name, {"rewardWaitTime": "P2D"}, expect=400)
     assert answer.json["error"]["code"] == "InvalidServiceConfiguration" and targets(answer) == ["/logRetentionDays"]
+
+
+# --- the policy --------------------------------------------------------------------------------------------------------
+
+def policy(api, tenant, body=None, method=None, expect=200):
+    return api.call(method or ("PUT" if body is not None else "GET"), path("configurations/policy"), body, tenant=tenant, expect=expect)
+
+
+def rule_of(api, name):
+    configuration = api.call("GET", f"/tenants/{name}").json["configuration"]
+    return configuration["rule"], configuration["confidence"], configuration["context_kernel"].get("degree")
+
+
+GREEDY, SQUARE = "--cb_explore_adf --epsilon 0.2", "--cb_explore_adf --squarecb --gamma_scale 100 --gamma_exponent 0.25"
+
+
+@pytest.mark.parametrize("arguments, rule, beta, ignored", [
+    (GREEDY, {"type": "ucb", "epsilon": 0.2}, 0, None),
+    (f"vw {GREEDY} --power_t 0 -l 0.001 --cb_type mtr -q GT --quadratic MR", {"type": "ucb", "epsilon": 0.2}, 0, "--power_t, -l, --cb_type, -q, --quadratic"),
+    (SQUARE, {"type": "igw", "epsilon": 0, "gamma_scale": 100, "gamma_exponent": 0.25}, None, None),
+    ("--cb_explore_adf --bag 5 --epsilon 0.1", {"type": "thompson", "epsilon": 0.1}, None, None),
+    ("--cb_explore_adf --regcb", {"type": "ucb", "epsilon": 0}, None, None)])
+def test_a_policy_is_the_rule_and_is_told_as_it_was_put(api, name, arguments, rule, beta, ignored):
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    usual = rule_of(api, name)[1]["beta"]
+    answer = policy(api, name, {"name": "Mine, of 2021", "arguments": arguments})
+    assert answer.json == {"name": "Mine, of 2021", "arguments": arguments} and answer.headers.get("Laplaced-Ignored") == ignored
+    now, confidence, _ = rule_of(api, name)
+    assert {k: now[k] for k in rule} == rule and confidence["beta"] == (usual if beta is None else beta)
+    assert api.events(name)[-1]["type"] == "configured" and len(api.events(name)) == 2
+    assert policy(api, name).json == policy(api, name, answer.json).json == answer.json and len(api.events(name)) == 2
+    assert policy(api, name, method="DELETE").json["name"] == "ek-ucb" and rule_of(api, name)[1]["beta"] == usual
+    assert "personalizer" not in api.call("GET", f"/tenants/{name}").json["configuration"]
+
+
+@pytest.mark.parametrize("configuration, arguments", [
+    ({"algorithm": "ucb", "rule": {"epsilon": 0.5}}, "--cb_explore_adf --regcb --epsilon 0.5"),
+    ({"algorithm": "ts"}, "--cb_explore_adf --bag 10 --epsilon 0"),
+    ({"algorithm": "ek-ucb", "rule": {"type": "igw", "gamma_scale": 7}, **NAMES}, "--cb_explore_adf --squarecb --epsilon 0 --gamma_scale 7 --gamma_exponent 0.5"),
+    ({"algorithm": "ek-ucb", "rule": {"epsilon": 0.25}, "confidence": {"type": "fixed", "beta": 0}, "context_kernel": {"type": "polynomial", "degree": 2, "offset": 1},
+      "arm_kernel": {"type": "polynomial", "degree": 2, "offset": 1}, **NAMES}, "--cb_explore_adf --epsilon 0.25 -q ::")])
+def test_a_rule_that_nobody_put_is_told_as_flags_and_stays_when_they_are_written_back(api, name, configuration, arguments):
+    api.put_tenant(name, **configuration)
+    told = policy(api, name).json
+    assert told == {"name": configuration["algorithm"], "arguments": arguments}
+    before = api.events(name)
+    assert policy(api, name, told).json == told and api.events(name) == before
+
+
+def test_all_pairs_are_polynomials_of_degree_2_where_there_are_some(api, name):
+    api.put_tenant(name, algorithm="ek-ucb", context_kernel={"type": "polynomial", "degree": 1, "offset": 1}, arm_kernel={"type": "polynomial", "degree": 1, "offset": 1}, **NAMES)
+    answer = policy(api, name, {"name": "p", "arguments": f"{GREEDY} -q ::"})
+    assert answer.headers.get("Laplaced-Ignored") is None and rule_of(api, name)[2] == 2
+    policy(api, name, {"name": "p", "arguments": GREEDY})
+    assert rule_of(api, name)[2] == 1
+    api.put_tenant(name + "-rbf", algorithm="ek-ucb", context_kernel={"type": "rbf"}, **NAMES)
+    answer = policy(api, name + "-rbf", {"name": "p", "arguments": f"{GREEDY} -q ::"})
+    assert answer.headers["Laplaced-Ignored"] == "-q" and answer.json["arguments"] == f"{GREEDY} -q ::"
+
+
+def test_a_policy_whose_rule_has_been_changed_elsewhere_is_told_as_what_is_in_force(api, name):
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    policy(api, name, {"name": "mine", "arguments": SQUARE})
+    service(api, name, {"explorationPercentage": 0.125})
+    assert policy(api, name).json == {"name": "ek-ucb", "arguments": "--cb_explore_adf --squarecb --epsilon 0.125 --gamma_scale 100 --gamma_exponent 0.25"}
+    service(api, name, {"explorationPercentage": 0})
+    assert policy(api, name).json == {"name": "mine", "arguments": SQUARE}
+
+
+@pytest.mark.parametrize("body, target, code", [
+    ({}, "/name", "InvalidPolicyContract"), ({"name": "x"}, "/arguments", "InvalidPolicyContract"), ({"name": "x" * 257, "arguments": GREEDY}, "/name", "InvalidPolicyContract"),
+    ({"name": "x", "arguments": "-" * 1025}, "/arguments", "InvalidPolicyContract"), ({"name": 1, "arguments": GREEDY}, "/name", "InvalidPolicyContract"),
+    ({"name": "x", "arguments": "--epsilon 0.1"}, "/arguments", "InvalidPolicyConfiguration"), ({"name": "x", "arguments": "--cb_explore_adf --unheard"}, "/arguments", "InvalidPolicyConfiguration"),
+    ({"name": "x", "arguments": "--ccb_explore_adf"}, "/arguments", "InvalidPolicyConfiguration"), ({"name": "x", "arguments": "--cb_explore_adf --epsilon 2"}, "/arguments", "InvalidPolicyConfiguration")])
+def test_what_is_no_policy_is_refused_by_name(api, name, body, target, code):
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    answer = policy(api, name, body, expect=400)
+    assert answer.json["error"]["code"] == answer.headers["x-ms-error-code"] == code and target in targets(answer)
+    assert len(api.events(name)) == 1
+
+
+def test_a_policy_explores_as_it_says(api, name):
+    """Probabilities of a policy that was put into a tenant that has learned, against the formula of epsilon-greedy."""
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    for i in range(12):
+        api.observe("-", {"id": "abc"[i % 3], "features": {"name": "abc"[i % 3]}}, float(i % 3 == 1), context={"hour": 1}, tenant=name)
+    policy(api, name, {"name": "x", "arguments": "--cb_explore_adf --epsilon 0.3"})
+    told = rank(api, name, contextFeatures=[{"hour": 1}], actions=[{"id": a, "features": [{"name": a}]} for a in "abc"]).json
+    assert {a["id"]: a["probability"] for a in told["ranking"]} == pytest.approx({"a": 0.1, "b": 0.8, "c": 0.1})
 
 
 # --- modes of learning -------------------------------------------------------------------------------------------------
@@ -373,7 +488,7 @@ def test_the_log_tells_its_times_and_goes_while_the_model_stays(api, name):
 
 @pytest.mark.parametrize("method, what", [
     ("POST", "multislot/rank"), ("POST", "multislot/events/e/reward"), ("POST", "multislot/events/e/activate"), ("POST", "configurations/applyFromEvaluation"),
-    ("GET", "configurations/policy"), ("PUT", "configurations/policy"), ("DELETE", "configurations/policy"), ("POST", "evaluations"), ("GET", "evaluations"),
+    ("POST", "evaluations"), ("GET", "evaluations"),
     ("GET", "evaluations/one"), ("DELETE", "evaluations/one"), ("GET", "model"), ("PUT", "model")])
 def test_what_is_not_offered_is_told_by_name(api, name, method, what):
     api.put_tenant(name, algorithm="random")
@@ -428,15 +543,18 @@ def test_the_key_comes_as_that_services_did_and_names_the_tenant(boot, tmp_path)
     assert rank(admin, "nobody", expect=404).json["error"]["code"] == "ResourceNotFound"
 
 
-def test_an_event_survives_a_kill(tmp_path):
+def test_events_and_what_was_put_survive_a_kill(tmp_path):
     server = Server(tmp_path).start()
     try:
         api = Client(server)
         api.put_tenant("t", algorithm="random")
         told = rank(api, "t", eventId="e").json
+        service(api, "t", {"modelExportFrequency": "PT2M"})
+        kept = policy(api, "t", {"name": "mine", "arguments": SQUARE}).json, service(api, "t").json
         server.kill()
         server.start()
         assert rank(api, "t", eventId="e").json == told
+        assert (policy(api, "t").json, service(api, "t").json) == kept and kept[1]["modelExportFrequency"] == "PT2M"
         assert word(event(api, "t", "e", "reward", {"value": 1})) == "learned"
         assert server.terminate() == 0
     finally:
