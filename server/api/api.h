@@ -53,6 +53,8 @@ bool api_import(struct ld_call *c, struct ld_reply *out);
 bool api_replay(struct ld_call *c, struct ld_reply *out);
 bool api_snapshot_post(struct ld_call *c, struct ld_reply *out);
 bool api_snapshot_put(struct ld_call *c, struct ld_reply *out);
+bool api_rank_model_get(struct ld_call *c, struct ld_reply *out);
+bool api_rank_model_put(struct ld_call *c, struct ld_reply *out);
 bool api_healthz(struct ld_call *c, struct ld_reply *out);
 bool api_readyz(struct ld_call *c, struct ld_reply *out);
 bool api_metrics(struct ld_call *c, struct ld_reply *out);

@@ -126,7 +126,7 @@ static void find_name(struct ld_call *c)
     const char *name = ld_request_header(c->request, "Laplaced-Tenant");
     if (name == NULL)
         name = c->caller.tenant[0] != '\0' ? c->caller.tenant : c->server->world.default_tenant;
-    if (c->route->opens == LD_TENANT_OF_HEADER)
+    if (ld_route_reads_header(c->route))
         strncat(c->name, name, sizeof c->name - 1);
     else
         ld_route_tenant(c->route, ld_request_path(c->request), c->name);
@@ -148,7 +148,7 @@ static bool check_alone(const struct ld_call *c, struct ld_problem *p)
 /* Without --default-tenant a request may be about no tenant. */
 static bool check_name(const struct ld_call *c, struct ld_problem *p)
 {
-    if (c->route->opens == LD_TENANT_OF_HEADER && c->name[0] == '\0' &&
+    if (ld_route_reads_header(c->route) && c->name[0] == '\0' &&
         ld_request_header(c->request, "Laplaced-Tenant") == NULL)
         ld_problem_set_as(
             p, LD_TENANT_NOT_NAMED,
@@ -439,7 +439,8 @@ static void handle(void *arg, struct ld_request *r)
         return;
     }
     c->is_let_in = true;
-    if (c->route->opens != LD_TENANT_NOT_OPENED && (c->tenant = ld_tenants_find_open(s->tenants, c->name)) == NULL) {
+    if (c->route->opens != LD_TENANT_NOT_OPENED && c->route->opens != LD_TENANT_TO_REPLACE &&
+        (c->tenant = ld_tenants_find_open(s->tenants, c->name)) == NULL) {
         c->wait.done = opened;
         if (!leave_connection(c) || ld_tenants_await(s->tenants, c->name, &c->wait))
             return;

@@ -29,8 +29,6 @@ static const struct {
                {"GET", "evaluations", NULL},
                {"GET", "evaluations/*", NULL},
                {"DELETE", "evaluations/*", NULL},
-               {"GET", "model", NULL},
-               {"PUT", "model", NULL},
                {"POST", "logs/interactions", "InvalidApiAccess"},
                {"POST", "logs/observations", "InvalidApiAccess"}};
 

@@ -30,6 +30,8 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/personalizer/{v}/configurations/policy", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_REQUEST, HANDLED(api_policy_get)},
     {"PUT",    "/personalizer/{v}/configurations/policy", LD_BODY_JSON, LD_ROLE_MANAGE, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_TOLD, HANDLED(api_policy_put)},
     {"DELETE", "/personalizer/{v}/configurations/policy", LD_BODY_NONE, LD_ROLE_MANAGE, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_TOLD, HANDLED(api_policy_delete)},
+    {"GET",    "/personalizer/{v}/model",  LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_OF_HEADER,  LD_WORK_COPY,    HANDLED(api_rank_model_get)},
+    {"PUT",    "/personalizer/{v}/model",  LD_BODY_DATABASE, LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_TO_REPLACE, LD_WORK_TOLD,    HANDLED_ALONE(api_rank_model_put, "exchange of a tenant for another")},
     {"DELETE", "/personalizer/{v}/model",  LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_REQUEST, HANDLED(api_rank_model_delete)},
     {"GET",    "/personalizer/{v}/model/properties", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_LOOK, HANDLED(api_rank_model_properties)},
     {"DELETE", "/personalizer/{v}/logs",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    HANDLED_ALONE(api_rank_logs_delete, "compaction of a log")},
@@ -107,6 +109,7 @@ const struct ld_query ld_queries[] = {
     /* method path                    name        min  max        preset */
     {"POST",  "/ofrep/v1/evaluate/flags", "flagConfigEtag",         0, 0, 0}, /* of streams of events, which there are not */
     {"POST",  "/ofrep/v1/evaluate/flags", "flagConfigLastModified", 0, 0, 0},
+    {"GET",   "/personalizer/{v}/model", "signed", 0, 0,       0},
     {"GET",   "/route/{t}",           "user",       0, 0,       0},
     {"GET",   "/route/{t}",           "candidates", 0, 0,       0},
     {"GET",   "/route/{t}",           "context",    0, 0,       0},

@@ -64,7 +64,7 @@ static bool look_at_header(void *arg, const char *name)
 bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p)
 {
     struct headers h = {.has_after = c->server->world.shared != NULL};
-    if (c->route->opens == LD_TENANT_OF_HEADER)
+    if (ld_route_reads_header(c->route))
         ld_request_each_header(c->request, look_at_header, &h);
     if (h.stray != NULL)
         ld_problem_set_as(p, LD_TENANT_NOT_NAMED,
@@ -115,7 +115,7 @@ static void describe(const struct query *q, struct ld_problem *p)
     char squashed[SQUASHED_BYTES], known[128];
     squash(q->stray, squashed);
     list(q->route, known);
-    if (is_about_tenant(squashed) && q->route->opens == LD_TENANT_OF_HEADER)
+    if (is_about_tenant(squashed) && ld_route_reads_header(q->route))
         ld_problem_set_as(p, LD_TENANT_NOT_NAMED,
                           "query parameter \"%.64s\": the tenant is named by the header Laplaced-Tenant", q->stray);
     else if (is_about_tenant(squashed) && strstr(q->route->path, "{t}") != NULL)

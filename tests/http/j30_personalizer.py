@@ -3,6 +3,7 @@ both of its clients from npm, unmodified."""
 import json
 import math
 import random
+import threading
 import time
 import urllib.parse
 
@@ -471,6 +472,105 @@ def test_the_model_begins_anew_and_tells_its_times(api, name):
     assert api.events(name)[-1]["type"] == "forgotten" and api.model(name)["dictionary"] == []
 
 
+OCTETS = "application/octet-stream"
+
+
+def model_of(api, tenant, expect=200):
+    return api.call("GET", path("model"), tenant=tenant, expect=expect)
+
+
+def put_model(api, tenant, body, expect=204, kind=OCTETS):
+    return api.call("PUT", path("model"), raw=body, kind=kind, tenant=tenant, expect=expect)
+
+
+def taught(api, name, n, algorithm="ucb"):
+    api.put_tenant(name, algorithm=algorithm, tune=False)
+    for i in range(n):
+        rank(api, name, eventId=f"e{i}")
+        event(api, name, f"e{i}", "reward", {"value": (i % 3) / 3})
+
+
+def test_a_model_goes_out_and_comes_back(api, name):
+    taught(api, name, 9)
+    rank(api, name, eventId="open")
+    lines, digest, taken = api.events(name), api.digest(name), model_of(api, name)
+    assert taken.headers["Content-Type"] == OCTETS and taken.headers["Laplaced-Digest"] == digest
+    api.call("DELETE", path("model"), tenant=name, expect=204)
+    service(api, name, {"defaultReward": 0.5})
+    assert api.digest(name) != digest
+    assert put_model(api, name, taken.content).text == ""
+    assert api.digest(name) == digest and api.events(name) == lines
+    assert word(event(api, name, "open", "reward", {"value": 1})) == "learned"
+    assert api.call("POST", f"/tenants/{name}/verify").json["equal"]
+    put_model(api, name, taken.content, kind="application/vnd.sqlite3")
+    assert api.events(name) == lines
+
+
+def test_a_model_of_another_tenant_takes_the_place_of_this_ones(api, name):
+    taught(api, name, 5)
+    taught(api, f"{name}-b", 3, algorithm="ts")
+    put_model(api, f"{name}-b", model_of(api, name).content)
+    assert api.events(f"{name}-b") == api.events(name) and api.digest(f"{name}-b") == api.digest(name)
+    assert model_of(api, "nobody", expect=404).json["error"]["code"] == put_model(api, "nobody", b"x" * 99, expect=404).json["error"]["code"] == "ResourceNotFound"
+
+
+@pytest.mark.parametrize("spoil", [lambda b: b"no model of ours" * 99, lambda b: b"SQLite format 3\0" + bytes(4096), lambda b: b[: len(b) // 2], lambda b: b.replace(b'"propensity":', b'"propensitz":')])
+def test_what_is_no_model_is_refused_by_name_and_changes_nothing(api, name, spoil):
+    taught(api, name, 4)
+    before, digest = api.events(name), api.digest(name)
+    answer = put_model(api, name, spoil(model_of(api, name).content), expect=400)
+    assert answer.json["error"]["code"] == answer.headers["x-ms-error-code"] == "InvalidModelImportFormat"
+    assert api.events(name) == before and api.digest(name) == digest
+    assert put_model(api, name, b"{}", kind="application/json", expect=400).json["error"]["code"] == "BadRequest"
+
+
+def test_a_model_is_exchanged_under_traffic_and_survives_a_kill(tmp_path):
+    """Decisions that come meanwhile wait: none is refused, and what stands behind is one of the two logs and what came after."""
+    server = Server(tmp_path).start()
+    try:
+        api = Client(server)
+        taught(api, "t", 6)
+        taken, first, over = model_of(api, "t").content, api.events("t"), threading.Event()
+        refused = []
+        def ask():
+            mine, i = Client(server), 0
+            while not over.is_set():
+                answer = mine.call("POST", path("rank"), {"actions": ACTIONS, "eventId": f"x{threading.get_ident()}-{i}"}, tenant="t", expect=(201, 400, 404, 500))
+                refused.extend([answer.status] if answer.status != 201 else [])
+                i += 1
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        [t.start() for t in threads]
+        done = 0
+        for _ in range(60):
+            done += api.call("PUT", path("model"), raw=taken, kind=OCTETS, tenant="t", expect=(204, 500)).status == 204
+            if done == 3:
+                break
+        over.set()
+        [t.join() for t in threads]
+        assert done == 3 and refused == []
+        lines = api.events("t")
+        assert lines[: len(first)] == first and all(e["type"] == "decided" for e in lines[len(first):])
+        assert api.call("POST", "/tenants/t/verify").json["equal"]
+        digest = api.digest("t")
+        server.kill()
+        server.start()
+        assert api.events("t") == lines and api.digest("t") == digest
+        assert server.terminate() == 0
+    finally:
+        server.close()
+
+
+def test_a_model_that_is_larger_than_a_tenant_may_be_is_refused(api, name, boot):
+    small = Client(boot("--tenant-quota", "1000000"))
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    for i in range(300):
+        api.observe("-", {"id": f"o{i}", "features": {"n": str(i)}}, 1, context={"m": str(i)}, tenant=name)
+    small.put_tenant("t", algorithm="random")
+    before = small.events("t")
+    assert "may have" in put_model(small, "t", model_of(api, name).content, expect=500).json["error"]["message"]
+    assert small.events("t") == before
+
+
 def test_the_log_tells_its_times_and_goes_while_the_model_stays(api, name):
     api.put_tenant(name, algorithm="ucb", tune=False)
     answer = api.call("GET", path("logs/properties"), tenant=name, expect=404)
@@ -489,7 +589,7 @@ def test_the_log_tells_its_times_and_goes_while_the_model_stays(api, name):
 @pytest.mark.parametrize("method, what", [
     ("POST", "multislot/rank"), ("POST", "multislot/events/e/reward"), ("POST", "multislot/events/e/activate"), ("POST", "configurations/applyFromEvaluation"),
     ("POST", "evaluations"), ("GET", "evaluations"),
-    ("GET", "evaluations/one"), ("DELETE", "evaluations/one"), ("GET", "model"), ("PUT", "model")])
+    ("GET", "evaluations/one"), ("DELETE", "evaluations/one")])
 def test_what_is_not_offered_is_told_by_name(api, name, method, what):
     api.put_tenant(name, algorithm="random")
     answer = api.call(method, path(what, "v1.1-preview.3"), {} if method in ("POST", "PUT") else None, tenant=name, expect=501)
