@@ -174,6 +174,20 @@ bool api_snapshot_put(struct ld_call *c, struct ld_reply *out)
     return take_in(c, &(struct ld_restore){.path = ld_request_body_file(c->request)}, out);
 }
 
+/* The tenant can be opened, and pays. It is let go again, so that it can be closed. */
+static bool pay_for_copy(struct ld_call *c, struct ld_problem *p)
+{
+    struct ld_size size;
+    c->tenant = ld_tenants_get(c->server->tenants, c->name, p);
+    if (c->tenant == NULL)
+        return false;
+    ld_tenant_size(c->tenant, &size);
+    const bool is_paid = ld_charge(c, ld_price_work(&size, LD_WORK_COPY), p);
+    ld_tenant_release(c->tenant);
+    c->tenant = NULL;
+    return is_paid;
+}
+
 /* PUT /personalizer/{v}/model: the tenant is what the file says, its log as well. Whoever manages it may not bring a
  * model that is larger than it could have become. */
 bool api_rank_model_put(struct ld_call *c, struct ld_reply *out)
@@ -184,9 +198,7 @@ bool api_rank_model_put(struct ld_call *c, struct ld_reply *out)
     struct ld_restored restored;
     if (how.path == NULL)
         ld_problem_set(p, 503, "out of memory");
-    else if (!ld_tenants_has(c->server->tenants, c->name))
-        ld_problem_no_tenant(p, c->name);
-    else
+    else if (pay_for_copy(c, p))
         bring_in(c, &how, &restored, ld_tenants_replace, p);
     if (p->status == 400)
         c->flag_code = "InvalidModelImportFormat";

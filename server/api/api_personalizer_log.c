@@ -7,25 +7,9 @@
 #include "store/store.h"
 #include "task/tasks.h"
 
-/* In the connection's thread. */
-static void reply_done(void *arg)
-{
-    struct ld_op *op = arg;
-    if (op->problem->status != 0)
-        ld_reply_problem(op->arg, op->problem);
-    else
-        ld_reply(op->arg, &(struct ld_reply){.status = 204});
-    ld_op_free(op);
-}
-
-static void done(struct ld_op *op)
-{
-    ld_request_reply_by(op->arg, reply_done, op);
-}
-
 static bool submit(struct ld_call *c, struct ld_op *op)
 {
-    op->done = done;
+    op->done = ld_rank_done;
     op->arg = c->request;
     ld_call_submit(c, c->tenant, op);
     return false;

@@ -29,8 +29,7 @@ static void note_edit(struct ld_call *c)
     c->edited_ms = ld_rank_find_span(c->tenant, 1u << KB_EV_CONFIGURED, span) ? span[1] : INT64_MIN;
 }
 
-/* The tenant as it is now. False with *p. */
-static bool look(struct ld_call *c, struct ld_doc **doc, struct ld_told_tenant *out, struct ld_problem *p)
+bool ld_rank_look(struct ld_call *c, struct ld_doc **doc, struct ld_told_tenant *out, struct ld_problem *p)
 {
     struct ld_reply shown = {.problem = p};
     note_edit(c);
@@ -46,7 +45,7 @@ static bool tell(struct ld_call *c, char *(*encode)(const struct ld_told_tenant 
 {
     struct ld_told_tenant now;
     struct ld_doc *doc;
-    if (!look(c, &doc, &now, out->problem))
+    if (!ld_rank_look(c, &doc, &now, out->problem))
         return true;
     out->text = encode(&now, &out->n);
     if (out->text == NULL)
@@ -111,18 +110,18 @@ static void policy_done(struct ld_op *op)
     ld_request_reply_by(op->arg, reply_policy, op);
 }
 
-/* has_body false: what is asked for stands in no body. */
-static bool change(struct ld_call *c, struct ld_reply *out, bool has_body,
+/* body NULL: what is asked for stands in none; else it is freed. */
+static bool change(struct ld_call *c, struct ld_reply *out, struct ld_doc *body,
                    char *(*decode)(struct ld_doc *, const struct ld_told_tenant *, size_t *, const char **,
                                    struct ld_problem *),
                    void (*done)(struct ld_op *op))
 {
     struct ld_problem *p = out->problem;
     struct ld_told_tenant now;
-    struct ld_doc *doc = NULL, *body = NULL;
+    struct ld_doc *doc = NULL;
     char *patch = NULL;
     size_t n = 0;
-    if ((!has_body || ld_call_parse(c, &body, p) == 0) && look(c, &doc, &now, p))
+    if (ld_rank_look(c, &doc, &now, p))
         patch = decode(body, &now, &n, &c->flag_code, p);
     ld_doc_free(body);
     ld_doc_free(doc);
@@ -137,6 +136,29 @@ static bool change(struct ld_call *c, struct ld_reply *out, bool has_body,
     return true;
 }
 
+/* In the connection's thread: of what has nothing to say. */
+static void reply_nothing(void *arg)
+{
+    struct ld_op *op = arg;
+    if (op->problem->status != 0)
+        ld_reply_problem(op->arg, op->problem);
+    else
+        ld_reply(op->arg, &(struct ld_reply){.status = 204});
+    ld_op_free(op);
+}
+
+void ld_rank_done(struct ld_op *op)
+{
+    ld_request_reply_by(op->arg, reply_nothing, op);
+}
+
+bool ld_rank_put_policy(struct ld_call *c, const char *text, size_t n, struct ld_reply *out)
+{
+    struct ld_doc *body = NULL;
+    return ld_doc_parse(&body, text, n, false, out->problem) != 0 ||
+           change(c, out, body, ld_decode_policy, ld_rank_done);
+}
+
 /* GET and PUT /personalizer/{v}/configurations/service. */
 bool api_service_get(struct ld_call *c, struct ld_reply *out)
 {
@@ -145,7 +167,8 @@ bool api_service_get(struct ld_call *c, struct ld_reply *out)
 
 bool api_service_put(struct ld_call *c, struct ld_reply *out)
 {
-    return change(c, out, true, ld_decode_service, service_done);
+    struct ld_doc *body = NULL;
+    return ld_call_parse(c, &body, out->problem) != 0 || change(c, out, body, ld_decode_service, service_done);
 }
 
 /* GET, PUT and DELETE /personalizer/{v}/configurations/policy. */
@@ -156,10 +179,11 @@ bool api_policy_get(struct ld_call *c, struct ld_reply *out)
 
 bool api_policy_put(struct ld_call *c, struct ld_reply *out)
 {
-    return change(c, out, true, ld_decode_policy, policy_done);
+    struct ld_doc *body = NULL;
+    return ld_call_parse(c, &body, out->problem) != 0 || change(c, out, body, ld_decode_policy, policy_done);
 }
 
 bool api_policy_delete(struct ld_call *c, struct ld_reply *out)
 {
-    return change(c, out, false, ld_decode_policy, policy_done);
+    return change(c, out, NULL, ld_decode_policy, policy_done);
 }

@@ -180,8 +180,8 @@ static bool check_head(struct ld_call *c, struct ld_problem *p)
         return false;
     }
     find_name(c);
-    return ld_access_allow(c, p) && check_alone(c, p) && ld_stray_query_allow(c, p) && ld_stray_header_allow(c, p) &&
-           check_name(c, p) && check_media(c, p);
+    return ld_access_allow(c, p) && check_alone(c, p) && ld_rank_version_allow(c, p) && ld_stray_query_allow(c, p) &&
+           ld_stray_header_allow(c, p) && check_name(c, p) && check_media(c, p);
 }
 
 /* Whose turn it is when the request is complete: the tenant's that is named. What is done elsewhere, or for nobody,

@@ -77,6 +77,7 @@ bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p)
 
 struct query {
     const struct ld_route *route;
+    bool has_version; /* of that service's interface (rank_door.c) */
     const char *stray, *twice;
     unsigned n_seen;
     const struct ld_query *seen[LD_MAX_QUERIES];
@@ -87,6 +88,8 @@ static bool look_at_parameter(void *arg, const char *name)
 {
     struct query *q = arg;
     const struct ld_query *found = ld_route_query(q->route, name);
+    if (q->has_version && strcmp(name, "api-version") == 0)
+        return true;
     if (found == NULL) {
         q->stray = name;
         return false;
@@ -128,7 +131,7 @@ static void describe(const struct query *q, struct ld_problem *p)
 
 bool ld_stray_query_allow(const struct ld_call *c, struct ld_problem *p)
 {
-    struct query q = {.route = c->route};
+    struct query q = {.route = c->route, .has_version = c->is_of_2022};
     ld_request_each_parameter(c->request, look_at_parameter, &q);
     if (q.twice != NULL)
         ld_problem_set(p, 400, "query parameter %s stands twice", q.twice);

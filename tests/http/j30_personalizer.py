@@ -587,9 +587,8 @@ def test_the_log_tells_its_times_and_goes_while_the_model_stays(api, name):
 
 
 @pytest.mark.parametrize("method, what", [
-    ("POST", "multislot/rank"), ("POST", "multislot/events/e/reward"), ("POST", "multislot/events/e/activate"), ("POST", "configurations/applyFromEvaluation"),
-    ("POST", "evaluations"), ("GET", "evaluations"),
-    ("GET", "evaluations/one"), ("DELETE", "evaluations/one")])
+    ("POST", "multislot/rank"), ("POST", "multislot/events/e/reward"), ("POST", "multislot/events/e/activate"), ("GET", "featureImportances"),
+    ("PUT", "featureImportances/one"), ("GET", "featureImportances/one"), ("DELETE", "featureImportances/one")])
 def test_what_is_not_offered_is_told_by_name(api, name, method, what):
     api.put_tenant(name, algorithm="random")
     answer = api.call(method, path(what, "v1.1-preview.3"), {} if method in ("POST", "PUT") else None, tenant=name, expect=501)
