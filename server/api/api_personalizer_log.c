@@ -2,14 +2,34 @@
  * something (docs/PERSONALIZER.md). */
 #include "api/api.h"
 
+#include <string.h>
+
 #include "base/text.h"
 #include "base/time_text.h"
 #include "store/store.h"
 #include "task/tasks.h"
 
-static bool submit(struct ld_call *c, struct ld_op *op)
+/* In the connection's thread. A log that is shorter than its summary stays as it is. */
+static void reply_deleted(void *arg)
 {
-    op->done = ld_rank_done;
+    struct ld_op *op = arg;
+    const bool is_kept = op->reply != NULL && strstr(op->reply, "\"compacted\":false") != NULL;
+    const struct ld_header word = {"Laplaced-Log", is_kept ? "kept" : "compacted"};
+    if (op->problem->status != 0)
+        ld_reply_problem(op->arg, op->problem);
+    else
+        ld_reply(op->arg, &(struct ld_reply){.status = 204, .headers = &word, .n_headers = 1});
+    ld_op_free(op);
+}
+
+static void deleted(struct ld_op *op)
+{
+    ld_request_reply_by(op->arg, reply_deleted, op);
+}
+
+static bool submit(struct ld_call *c, struct ld_op *op, void (*done)(struct ld_op *op))
+{
+    op->done = done;
     op->arg = c->request;
     ld_call_submit(c, c->tenant, op);
     return false;
@@ -22,7 +42,7 @@ bool api_rank_model_delete(struct ld_call *c, struct ld_reply *out)
     if (op == NULL)
         return true;
     op->event.type = KB_EV_FORGOTTEN;
-    return submit(c, op);
+    return submit(c, op, ld_rank_done);
 }
 
 /* DELETE /personalizer/{v}/logs: as a compaction that keeps no event; what was learned stays. */
@@ -33,7 +53,7 @@ bool api_rank_logs_delete(struct ld_call *c, struct ld_reply *out)
         return true;
     op->task = &ld_compaction;
     op->keep_events = 0;
-    return submit(c, op);
+    return submit(c, op, deleted);
 }
 
 /* Of one line. */

@@ -179,6 +179,43 @@ def test_a_log_of_that_service_and_live_ranks_meet_in_one_model(api, server, nam
     assert (taught["context"], taught["features"]) == (live["context"], live["features"]) and any(live["context"]) and any(live["features"])
 
 
+def random_features(draw, depth=2):
+    """Objects of strings, numbers, truths, nothing, lists and objects, by chance."""
+    makers = [lambda: draw.choice(["x", "y z", "é", "", "7", "a^b=c"]), lambda: draw.uniform(-9, 9), lambda: draw.randrange(-3, 4), lambda: draw.random() < 0.5, lambda: None,
+              lambda: [draw.uniform(-1, 1) for _ in range(draw.randrange(1, 20))], *([lambda: random_features(draw, depth - 1)] if depth > 0 else [])]
+    return {draw.choice(["a", "b", "user", "_no", "x/y", "ab", "hour"]) + draw.choice(["", "1"]): draw.choice(makers)() for _ in range(draw.randrange(1, 5))}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_log_of_chance_teaches_what_live_calls_with_the_same_objects_teach(api, server, name, tmp_path, seed):
+    """A dsjson log imported; the same events taught by /observe; the same objects ranked live: equal vectors, equal models, equal probabilities."""
+    draw, lines = random.Random(seed), []
+    for t in (name, name + "-live"):
+        api.put_tenant(t, algorithm="ek-ucb", rule={"epsilon": 0.3}, features={"mapping": "names-1", "dim": 32, "seed": seed})
+    for i in range(40):
+        n = draw.randrange(2, 6)
+        context = [random_features(draw) for _ in range(draw.randrange(1, 3))]
+        actions = [[random_features(draw)] for _ in range(n)]
+        chosen, p, cost = draw.randrange(n), draw.uniform(0.1, 1), -draw.choice([0, 1, 0.5])
+        lines.append((context, actions, {"_label_cost": cost, "_label_probability": p, "_label_Action": chosen + 1, "_labelIndex": chosen, "Timestamp": f"2026-01-02T03:04:{i:02}Z", "EventId": f"x{i}",
+                                         "a": [chosen + 1, *[k + 1 for k in range(n) if k != chosen]], "p": [p, *[(1 - p) / max(n - 1, 1)] * (n - 1)],
+                                         "c": {"FromUrl": context, "_multi": [{"_tag": f"t{k}", "i": {"id": f"t{k}"}, "j": f} for k, f in enumerate(actions)]}}))
+    (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for *_, line in lines))
+    run_ctl(server, "--tenant", name, "import", "--format", "dsjson", str(tmp_path / "log"))
+    taught = [e for e in api.events(name) if e["type"] == "observed"]
+    assert len(taught) == 40
+    for i, (context, actions, line) in enumerate(lines):
+        ranked = rank(api, name, eventId=f"r{i}", contextFeatures=context, actions=[{"id": f"t{line['_labelIndex']}", "features": actions[line["_labelIndex"]]}])
+        live = api.events(name)[-1]
+        assert ranked.status == 201 and (live["context"], live["features"]) == (taught[i]["context"], taught[i]["features"])
+    for e in taught:
+        api.call("POST", "/observe", {k: v for k, v in {"user": e["user"], "arm": {"id": e["arm"], "features": e["features"]}, "reward": e["reward"], "propensity": e["propensity"], "context": e["context"]}.items()}, tenant=name + "-live")
+    context, actions, _ = lines[-1]
+    body = dict(contextFeatures=context, actions=[{"id": f"t{k}", "features": f} for k, f in enumerate(actions)])
+    told = [{a["id"]: a["probability"] for a in rank(api, t, eventId="last", **body).json["ranking"]} for t in (name, name + "-live")]
+    assert told[0] == told[1]
+
+
 def test_without_features_the_vectors_are_zero(api, name):
     api.put_tenant(name, algorithm="ek-ucb", **NAMES)
     rank(api, name, eventId="e", actions=[{"id": "a", "features": None}, {"id": "b"}])
@@ -575,13 +612,16 @@ def test_the_log_tells_its_times_and_goes_while_the_model_stays(api, name):
     api.put_tenant(name, algorithm="ucb", tune=False)
     answer = api.call("GET", path("logs/properties"), tenant=name, expect=404)
     assert answer.json["error"]["code"] == answer.headers["x-ms-error-code"] == "LogsPropertiesNotFound"
-    for i in range(20):  # a log that is shorter than its summary stays
+    rank(api, name, eventId="short")
+    short = api.events(name)
+    assert api.call("DELETE", path("logs"), tenant=name, expect=204).headers["Laplaced-Log"] == "kept" and api.events(name) == short
+    for i in range(20):
         rank(api, name, eventId=f"e{i}")
         event(api, name, f"e{i}", "reward", {"value": i / 20})
     lines = [e for e in api.events(name) if e["type"] in ("decided", "rewarded")]
     assert api.call("GET", path("logs/properties"), tenant=name).json == {"dateRange": {"from": lines[0]["at"], "to": lines[-1]["at"]}}
     before = api.model(name)["dictionary"]
-    api.call("DELETE", path("logs"), tenant=name, expect=204)
+    assert api.call("DELETE", path("logs"), tenant=name, expect=204).headers["Laplaced-Log"] == "compacted"
     assert {e["type"] for e in api.events(name)} <= {"summary", "dictionary"} and api.model(name)["dictionary"] == before
     api.call("GET", path("logs/properties"), tenant=name, expect=404)
 

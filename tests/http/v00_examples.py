@@ -155,7 +155,7 @@ def test_every_example_of_an_answer_is_played():
 
 
 FILES = ("application/yaml", "text/markdown", "text/html", "text/css", "text/javascript", "image/svg+xml")
-BY_THE_CLOCK = {"getEvaluation"}  # how far it is when it is asked; r03_evaluations.py has every state
+BY_THE_CLOCK = {"getEvaluation", "getRankEvaluation"}  # how far it is when it is asked; r03_evaluations.py has every state
 
 
 def test_every_operation_that_answers_json_or_lines_shows_an_answer():
