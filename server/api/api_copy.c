@@ -2,6 +2,8 @@
  *
  *     POST /tenants/{t}/snapshot    the file as it is now            PUT  /tenants/{t}/snapshot    a tenant from it
  *     GET  /tenants/{t}/export      the log, a line an event         POST /tenants/{t}/import      a tenant from it
+ *     GET  /personalizer/{v}/model  the file                         PUT  /personalizer/{v}/model  in the tenant's
+ * place
  *
  * All run in threads of their own (LD_TRANSFERS): they take as long as the disk, or a fold, takes. Bodies and
  * copies lie in the spool meanwhile, never in memory. A tenant that comes in is checked and folded before anybody can
@@ -92,6 +94,12 @@ bool api_snapshot_post(struct ld_call *c, struct ld_reply *out)
     return give_out(c, LD_COPY_FILE, "application/vnd.sqlite3", out->problem);
 }
 
+/* GET /personalizer/{v}/model. */
+bool api_rank_model_get(struct ld_call *c, struct ld_reply *out)
+{
+    return give_out(c, LD_COPY_FILE, "application/octet-stream", out->problem);
+}
+
 bool api_export(struct ld_call *c, struct ld_reply *out)
 {
     return give_out(c, LD_COPY_LOG, "application/x-ndjson", out->problem);
@@ -126,25 +134,34 @@ static bool is_shareable(const struct ld_call *c, const struct ld_restored *rest
     return p->status == 0;
 }
 
-/* From the body's file to a tenant; the files that were needed on the way are gone afterwards. */
-static bool take_in(struct ld_call *c, struct ld_restore *how, struct ld_reply *out)
+/* From the body's file to a tenant's, and by `place` into the data folder; the files that were needed on the way are
+ * gone afterwards. */
+static void bring_in(struct ld_call *c, struct ld_restore *how, struct ld_restored *restored,
+                     int (*place)(struct ld_tenants *, const char *, const char *, const char *, struct ld_problem *),
+                     struct ld_problem *p)
 {
     struct ld_server *s = c->server;
+    char snapshot[LD_PATH_MAX + 16];
+    if (!claim_name(c, p))
+        return;
+    snprintf(snapshot, sizeof snapshot, "%s" LD_RESTORE_SNAPSHOT, how->path);
+    how->max_line = 2 * s->limits.bulk_body;
+    how->is_over = is_stopping;
+    how->arg = s;
+    if (ld_restore(how, restored, p) == 0 && is_shareable(c, restored, p))
+        (void)place(s->tenants, c->name, how->path, snapshot, p);
+    ld_spool_remove(how->path);
+    ld_spool_let_go(s->spool, c->name);
+}
+
+static bool take_in(struct ld_call *c, struct ld_restore *how, struct ld_reply *out)
+{
     struct ld_problem *p = out->problem;
     struct ld_restored restored;
-    char snapshot[LD_PATH_MAX + 16];
     if (ld_request_body_file(c->request) == NULL)
         ld_problem_set(p, 503, "out of memory");
-    else if (ld_call_may_make(c, c->name, p) && claim_name(c, p)) {
-        snprintf(snapshot, sizeof snapshot, "%s" LD_RESTORE_SNAPSHOT, how->path);
-        how->max_line = 2 * s->limits.bulk_body;
-        how->is_over = is_stopping;
-        how->arg = s;
-        if (ld_restore(how, &restored, p) == 0 && is_shareable(c, &restored, p))
-            (void)ld_tenants_adopt(s->tenants, c->name, how->path, snapshot, p);
-        ld_spool_remove(how->path);
-        ld_spool_let_go(s->spool, c->name);
-    }
+    else if (ld_call_may_make(c, c->name, p))
+        bring_in(c, how, &restored, ld_tenants_adopt, p);
     if (p->status == 0)
         out->text = encode_restored(c->name, &restored, &out->n);
     out->status = 201;
@@ -155,6 +172,38 @@ static bool take_in(struct ld_call *c, struct ld_restore *how, struct ld_reply *
 bool api_snapshot_put(struct ld_call *c, struct ld_reply *out)
 {
     return take_in(c, &(struct ld_restore){.path = ld_request_body_file(c->request)}, out);
+}
+
+/* The tenant can be opened, and pays. It is let go again, so that it can be closed. */
+static bool pay_for_copy(struct ld_call *c, struct ld_problem *p)
+{
+    struct ld_size size;
+    c->tenant = ld_tenants_get(c->server->tenants, c->name, p);
+    if (c->tenant == NULL)
+        return false;
+    ld_tenant_size(c->tenant, &size);
+    const bool is_paid = ld_charge(c, ld_price_work(&size, LD_WORK_COPY), p);
+    ld_tenant_release(c->tenant);
+    c->tenant = NULL;
+    return is_paid;
+}
+
+/* PUT /personalizer/{v}/model: the tenant is what the file says, its log as well. Whoever manages it may not bring a
+ * model that is larger than it could have become. */
+bool api_rank_model_put(struct ld_call *c, struct ld_reply *out)
+{
+    struct ld_restore how = {.path = ld_request_body_file(c->request),
+                             .max_bytes = atomic_load(&c->server->world.tenant_quota)};
+    struct ld_problem *p = out->problem;
+    struct ld_restored restored;
+    if (how.path == NULL)
+        ld_problem_set(p, 503, "out of memory");
+    else if (pay_for_copy(c, p))
+        bring_in(c, &how, &restored, ld_tenants_replace, p);
+    if (p->status == 400)
+        c->flag_code = "InvalidModelImportFormat";
+    out->status = 204;
+    return true;
 }
 
 /* POST /import. The lines stay in the body's file, the tenant's is made beside it. */

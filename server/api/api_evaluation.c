@@ -168,12 +168,10 @@ bool api_evaluations_get(struct ld_call *c, struct ld_reply *out)
     return true;
 }
 
-bool api_evaluation_get(struct ld_call *c, struct ld_reply *out)
+bool ld_evaluation_tell(struct ld_call *c, const char *id, struct ld_reply *out)
 {
     struct look x = {.is_list = false};
-    char id[LD_PATH_REST_BYTES];
 
-    ld_call_rest(c, id);
     ld_text_init(&x.t);
     const int rc = look(c, id, &x);
     if (rc == 0 && x.n == 0)
@@ -182,4 +180,12 @@ bool api_evaluation_get(struct ld_call *c, struct ld_reply *out)
         answer(&x, rc, out);
     ld_text_close(&x.t);
     return true;
+}
+
+bool api_evaluation_get(struct ld_call *c, struct ld_reply *out)
+{
+    char id[LD_PATH_REST_BYTES];
+
+    ld_call_rest(c, id);
+    return ld_evaluation_tell(c, id, out);
 }

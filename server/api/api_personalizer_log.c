@@ -2,28 +2,32 @@
  * something (docs/PERSONALIZER.md). */
 #include "api/api.h"
 
+#include <string.h>
+
 #include "base/text.h"
 #include "base/time_text.h"
 #include "store/store.h"
 #include "task/tasks.h"
 
-/* In the connection's thread. */
-static void reply_done(void *arg)
+/* In the connection's thread. A log that is shorter than its summary stays as it is. */
+static void reply_deleted(void *arg)
 {
     struct ld_op *op = arg;
+    const bool is_kept = op->reply != NULL && strstr(op->reply, "\"compacted\":false") != NULL;
+    const struct ld_header word = {"Laplaced-Log", is_kept ? "kept" : "compacted"};
     if (op->problem->status != 0)
         ld_reply_problem(op->arg, op->problem);
     else
-        ld_reply(op->arg, &(struct ld_reply){.status = 204});
+        ld_reply(op->arg, &(struct ld_reply){.status = 204, .headers = &word, .n_headers = 1});
     ld_op_free(op);
 }
 
-static void done(struct ld_op *op)
+static void deleted(struct ld_op *op)
 {
-    ld_request_reply_by(op->arg, reply_done, op);
+    ld_request_reply_by(op->arg, reply_deleted, op);
 }
 
-static bool submit(struct ld_call *c, struct ld_op *op)
+static bool submit(struct ld_call *c, struct ld_op *op, void (*done)(struct ld_op *op))
 {
     op->done = done;
     op->arg = c->request;
@@ -38,7 +42,7 @@ bool api_rank_model_delete(struct ld_call *c, struct ld_reply *out)
     if (op == NULL)
         return true;
     op->event.type = KB_EV_FORGOTTEN;
-    return submit(c, op);
+    return submit(c, op, ld_rank_done);
 }
 
 /* DELETE /personalizer/{v}/logs: as a compaction that keeps no event; what was learned stays. */
@@ -49,7 +53,7 @@ bool api_rank_logs_delete(struct ld_call *c, struct ld_reply *out)
         return true;
     op->task = &ld_compaction;
     op->keep_events = 0;
-    return submit(c, op);
+    return submit(c, op, deleted);
 }
 
 /* Of one line. */
@@ -59,8 +63,7 @@ static int take_time(void *at_ms, const struct ld_row *row)
     return LD_STORE_OK;
 }
 
-/* The times of the first and the last line of those types. Without any: INT64_MIN. False: the log cannot be read. */
-static bool find_span(struct ld_tenant *t, unsigned types, int64_t span[2])
+bool ld_rank_find_span(struct ld_tenant *t, unsigned types, int64_t span[2])
 {
     for (int i = 0; i < 2; i++) {
         const struct ld_page page = {.types = types, .is_backwards = i == 1, .limit = 1};
@@ -97,7 +100,7 @@ bool api_rank_model_properties(struct ld_call *c, struct ld_reply *out)
 {
     static const char *const names[2] = {"creationTime", "lastModifiedTime"};
     int64_t span[2];
-    if (find_span(c->tenant, 0, span))
+    if (ld_rank_find_span(c->tenant, 0, span))
         return reply_span(span, NULL, names, out);
     ld_problem_set(out->problem, 503, "the tenant's file cannot be read now");
     return true;
@@ -110,7 +113,7 @@ bool api_rank_logs_properties(struct ld_call *c, struct ld_reply *out)
     const unsigned types = 1u << KB_EV_DECIDED | 1u << KB_EV_REWARDED | 1u << KB_EV_OBSERVED | 1u << KB_EV_EXPIRED |
                            1u << KB_EV_ACTIVATED | 1u << KB_EV_LATE | 1u << KB_EV_MEASURED;
     int64_t span[2];
-    if (!find_span(c->tenant, types, span)) {
+    if (!ld_rank_find_span(c->tenant, types, span)) {
         ld_problem_set(out->problem, 503, "the tenant's file cannot be read now");
         return true;
     }

@@ -290,7 +290,7 @@ static void refuse_role(const struct ld_route *route, struct ld_problem *p)
 /* A route whose row forgot its role has none that a key could have, but an admin has all: it is theirs alone. */
 bool ld_access_allow(const struct ld_call *c, struct ld_problem *p)
 {
-    const bool is_about_one = c->name[0] != '\0' || c->route->opens == LD_TENANT_OF_HEADER;
+    const bool is_about_one = c->name[0] != '\0' || ld_route_reads_header(c->route);
     if (is_about_one && !ld_caller_spans(&c->caller, c->name))
         ld_problem_no_tenant(p, c->name);
     else if ((c->caller.roles & (unsigned)c->route->role) == 0 && c->caller.roles != LD_ALL_ROLES)

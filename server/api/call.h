@@ -26,6 +26,8 @@ struct ld_call {
     enum ld_media media;             /* of the body that the route takes */
     bool is_labelled;                /* it was told, and is not that of a form */
     const char *flag_code;           /* of a flag that is refused: OpenFeature's error code; NULL: the status says it */
+    bool is_of_2022;                 /* rank_door.c: in the words of that service's 2022-09-01-preview */
+    int64_t edited_ms;               /* likewise: when the tenant was configured last */
     struct ld_header headers[6];     /* [n_headers] of its answer (flag_door.c) */
     size_t n_headers;
     char origin[128]; /* of the page that asks */
@@ -93,6 +95,19 @@ void ld_flag_tag(struct ld_call *c);
 int ld_door_status(int status);
 /* rank_door.c. Of an operation of that service that is not here: *p, in its form. */
 void ld_rank_tell_missing(struct ld_call *c, struct ld_problem *p);
+/* Whether the query names the version, of a path that does not: else 400. */
+bool ld_rank_version_allow(const struct ld_call *c, struct ld_problem *p);
+/* The times of the first and the last line of those types (0: any). Without any: INT64_MIN. False: the log cannot be
+ * read. */
+bool ld_rank_find_span(struct ld_tenant *t, unsigned types, int64_t span[2]);
+/* api_personalizer_settings.c. The tenant as it is now, in *doc. False with *p. An op's end without an answer's text;
+ * and what a PUT of that policy is, with 204. */
+struct ld_told_tenant;
+bool ld_rank_look(struct ld_call *c, struct ld_doc **doc, struct ld_told_tenant *out, struct ld_problem *p);
+void ld_rank_done(struct ld_op *op);
+bool ld_rank_put_policy(struct ld_call *c, const char *text, size_t n, struct ld_reply *out);
+/* api_evaluation.c. The evaluation of that id, as a handler tells it. */
+bool ld_evaluation_tell(struct ld_call *c, const char *id, struct ld_reply *out);
 /* A list of origins as an option has it: 0, or -1 with why. */
 int ld_origins_check(const char *list, struct ld_message *why);
 

@@ -127,7 +127,7 @@ static void find_name(struct ld_call *c)
     const char *name = ld_request_header(c->request, "Laplaced-Tenant");
     if (name == NULL)
         name = c->caller.tenant[0] != '\0' ? c->caller.tenant : c->server->world.default_tenant;
-    if (c->route->opens == LD_TENANT_OF_HEADER)
+    if (ld_route_reads_header(c->route))
         strncat(c->name, name, sizeof c->name - 1);
     else
         ld_route_tenant(c->route, ld_request_path(c->request), c->name);
@@ -149,7 +149,7 @@ static bool check_alone(const struct ld_call *c, struct ld_problem *p)
 /* Without --default-tenant a request may be about no tenant. */
 static bool check_name(const struct ld_call *c, struct ld_problem *p)
 {
-    if (c->route->opens == LD_TENANT_OF_HEADER && c->name[0] == '\0' &&
+    if (ld_route_reads_header(c->route) && c->name[0] == '\0' &&
         ld_request_header(c->request, "Laplaced-Tenant") == NULL)
         ld_problem_set_as(
             p, LD_TENANT_NOT_NAMED,
@@ -165,7 +165,7 @@ static bool has_no_stray_query(const struct ld_call *c, struct ld_problem *p)
 
 static bool has_no_stray_header(const struct ld_call *c, struct ld_problem *p)
 {
-    const bool is_asked = c->route->opens == LD_TENANT_OF_HEADER && ld_request_is_odd(c->request);
+    const bool is_asked = ld_route_reads_header(c->route) && ld_request_is_odd(c->request);
     return !is_asked || ld_stray_header_allow(c, p);
 }
 
@@ -193,8 +193,8 @@ static bool check_head(struct ld_call *c, struct ld_problem *p)
         return false;
     }
     find_name(c);
-    return ld_access_allow(c, p) && check_alone(c, p) && has_no_stray_query(c, p) && has_no_stray_header(c, p) &&
-           check_name(c, p) && check_media(c, p);
+    return ld_access_allow(c, p) && check_alone(c, p) && (!c->is_of_2022 || ld_rank_version_allow(c, p)) &&
+           has_no_stray_query(c, p) && has_no_stray_header(c, p) && check_name(c, p) && check_media(c, p);
 }
 
 /* Whose turn it is when the request is complete: the tenant's that is named. What is done elsewhere, or for nobody,
@@ -318,8 +318,8 @@ static void handle(void *arg, struct ld_request *r)
         return;
     }
     c->is_let_in = true;
-    if (c->route->opens != LD_TENANT_NOT_OPENED && (c->tenant = ld_tenants_find_open(s->tenants, c->name)) == NULL &&
-        ld_call_await(c))
+    if (c->route->opens != LD_TENANT_NOT_OPENED && c->route->opens != LD_TENANT_TO_REPLACE &&
+        (c->tenant = ld_tenants_find_open(s->tenants, c->name)) == NULL && ld_call_await(c))
         return;
     go_on(c);
 }

@@ -9,6 +9,7 @@
 #include "json/json_personalizer.h"
 
 #define ROOT "/personalizer/"
+#define VERSION "2022-09-01-preview"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -21,16 +22,10 @@ static bool ends_with(const char *text, const char *end)
 /* Behind the version; a star is one segment. The word for it, where that is not that nobody has made it. */
 static const struct {
     const char *method, *path, *code;
-} missing[] = {{"POST", "configurations/applyFromEvaluation", NULL},
-               {"GET", "configurations/policy", NULL},
-               {"PUT", "configurations/policy", NULL},
-               {"DELETE", "configurations/policy", NULL},
-               {"POST", "evaluations", NULL},
-               {"GET", "evaluations", NULL},
-               {"GET", "evaluations/*", NULL},
-               {"DELETE", "evaluations/*", NULL},
-               {"GET", "model", NULL},
-               {"PUT", "model", NULL},
+} missing[] = {{"PUT", "featureImportances/*", NULL},
+               {"GET", "featureImportances/*", NULL},
+               {"DELETE", "featureImportances/*", NULL},
+               {"GET", "featureImportances", NULL},
                {"POST", "logs/interactions", "InvalidApiAccess"},
                {"POST", "logs/observations", "InvalidApiAccess"}};
 
@@ -45,15 +40,34 @@ static bool is_like(const char *pattern, const char *path)
     return *path == '\0';
 }
 
+/* Behind the version, which the interface of 2022 has in its query: no operation begins with a v. */
+static const char *operation_of(const struct ld_request *r, bool *is_of_2022)
+{
+    const char *path = ld_request_path(r) + strlen(ROOT);
+    *is_of_2022 = *path != 'v';
+    if (*is_of_2022)
+        return path;
+    path += strcspn(path, "/");
+    return *path == '/' ? path + 1 : path;
+}
+
 /* An operation of that service which is not here; -1: none such. */
 static int find_missing(const struct ld_request *r)
 {
-    const char *path = ld_request_path(r) + strlen(ROOT);
-    path += strcspn(path, "/");
-    for (size_t i = 0; *path == '/' && i < sizeof missing / sizeof *missing; i++)
-        if (strcmp(missing[i].method, ld_request_method(r)) == 0 && is_like(missing[i].path, path + 1))
+    bool is_of_2022;
+    const char *path = operation_of(r, &is_of_2022);
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+        if (strcmp(missing[i].method, ld_request_method(r)) == 0 && is_like(missing[i].path, path))
             return (int)i;
     return -1;
+}
+
+bool ld_rank_version_allow(const struct ld_call *c, struct ld_problem *p)
+{
+    const char *version = ld_request_query(c->request, "api-version");
+    if (version == NULL || strcmp(version, VERSION) != 0)
+        ld_problem_set(p, 400, "query parameter api-version: expected " VERSION);
+    return p->status == 0;
 }
 
 void ld_rank_tell_missing(struct ld_call *c, struct ld_problem *p)
@@ -76,7 +90,10 @@ static const char *code_of(const char *path, int status)
     } bad[] = {{"/rank", "InvalidRankRequest"},
                {"/reward", "InvalidRewardRequest"},
                {"/activate", "InvalidEventIdToActivate"},
-               {"/service", "InvalidServiceConfiguration"}};
+               {"/service", "InvalidServiceConfiguration"},
+               {"/policy", "InvalidPolicyContract"},
+               {"/applyFromEvaluation", "BadRequest"},
+               {"/evaluations", "InvalidEvaluationContract"}};
     if (status == 501)
         return "NotImplemented";
     if (status == 401 || status == 403)
@@ -105,6 +122,7 @@ static char *tell(const struct ld_request *r, const struct ld_problem *p, const 
 
 static bool enter(struct ld_call *c)
 {
+    (void)operation_of(c->request, &c->is_of_2022);
     if (c->route != NULL || find_missing(c->request) >= 0)
         ld_request_tell_by(c->request, tell);
     return false;

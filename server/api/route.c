@@ -38,13 +38,18 @@ static size_t fill_of(const char *pattern, const char *path)
 }
 
 /* Whether path fits the pattern, in which {t}, {p}, {f}, {v} and {i} take one non-empty segment, and {u}, {k}, {d} or
- * {e} at its end all that is left, slashes included: a user's id may have them. An escaped slash is part of its segment
- * (ld_request_path keeps it so). *rest, unless NULL, is set to where an id begins, *n_rest to its bytes. */
+ * {e} at its end all that is left, slashes included: a user's id may have them. {v} may be left out. An escaped slash
+ * is part of its segment (ld_request_path keeps it so). *rest, unless NULL, is set to where an id begins, *n_rest to
+ * its bytes. */
 static bool fits(const char *pattern, const char *path, const char **rest, size_t *n_rest)
 {
     while (*pattern != '\0') {
         if (*pattern == '{') {
             const size_t n = fill_of(pattern, path);
+            if (n == 0 && pattern[1] == 'v') { /* that service's interface of 2022 has it in the query */
+                pattern += strlen("{v}/");
+                continue;
+            }
             if (n == 0)
                 return false;
             if (rest != NULL && strchr("tpfv", pattern[1]) == NULL) {

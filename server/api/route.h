@@ -45,8 +45,9 @@ enum ld_work {
 enum ld_route_tenant {
     LD_TENANT_NOT_OPENED, /* none, or one that is not needed there */
     LD_TENANT_OF_PATH,
-    LD_TENANT_OR_NEW,   /* of the path; it need not be there */
-    LD_TENANT_OF_HEADER /* Laplaced-Tenant, else the key's, else --default-tenant */
+    LD_TENANT_OR_NEW,    /* of the path; it need not be there */
+    LD_TENANT_OF_HEADER, /* Laplaced-Tenant, else the key's, else --default-tenant */
+    LD_TENANT_TO_REPLACE /* the same, and not opened */
 };
 
 /* Name of the tenant in the path, cut to one byte more than a valid name may have. */
@@ -106,6 +107,11 @@ extern const size_t ld_n_queries;
 const struct ld_query *ld_route_query(const struct ld_route *route, const char *name);
 
 #define LD_ALLOW_BYTES 64
+
+static inline bool ld_route_reads_header(const struct ld_route *route)
+{
+    return route->opens == LD_TENANT_OF_HEADER || route->opens == LD_TENANT_TO_REPLACE;
+}
 
 /* Row of ld_routes for the request, or -1: then allow lists the methods of the path ("" when there is none). HEAD
  * finds the row of GET. */

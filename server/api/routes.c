@@ -12,6 +12,7 @@
 #define TASK_ALONE(kind, fill, name) NULL, LD_OP_TASK, &kind, fill, name, NULL
 /* Of another protocol than ours. */
 #define AT_DOOR(door, handle) handle, LD_OP_EVENT, NULL, NULL, NULL, &door
+#define TASK_AT_DOOR(door, kind, fill) NULL, LD_OP_TASK, &kind, fill, NULL, &door
 #define AT_DOOR_ALONE(door, handle, name) handle, LD_OP_EVENT, NULL, NULL, name, &door
 
 /* clang-format off */
@@ -33,6 +34,17 @@ const struct ld_route ld_routes[] = {
     {"POST",   "/personalizer/{v}/multislot/events/{i}/activate", LD_BODY_NONE, LD_ROLE_DECIDE, LD_IN_SERVING, LD_TENANT_OF_HEADER, LD_WORK_TOLD, AT_DOOR(ld_rank_door, api_rank_activate)},
     {"GET",    "/personalizer/{v}/configurations/service", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_REQUEST, AT_DOOR(ld_rank_door, api_service_get)},
     {"PUT",    "/personalizer/{v}/configurations/service", LD_BODY_JSON, LD_ROLE_MANAGE, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_TOLD, AT_DOOR(ld_rank_door, api_service_put)},
+    {"GET",    "/personalizer/{v}/configurations/policy", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_REQUEST, AT_DOOR(ld_rank_door, api_policy_get)},
+    {"PUT",    "/personalizer/{v}/configurations/policy", LD_BODY_JSON, LD_ROLE_MANAGE, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_TOLD, AT_DOOR(ld_rank_door, api_policy_put)},
+    {"DELETE", "/personalizer/{v}/configurations/policy", LD_BODY_NONE, LD_ROLE_MANAGE, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_TOLD, AT_DOOR(ld_rank_door, api_policy_delete)},
+    {"POST",   "/personalizer/{v}/configurations/applyFromEvaluation", LD_BODY_JSON, LD_ROLE_MANAGE, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_REQUEST, AT_DOOR(ld_rank_door, api_rank_apply)},
+    {"POST",   "/personalizer/{v}/evaluations", LD_BODY_JSON, LD_ROLE_MANAGE,  LD_ON_POOL,     LD_TENANT_OF_HEADER,  LD_WORK_REQUEST,    AT_DOOR(ld_rank_door, api_rank_evaluation_begin)},
+    {"GET",    "/personalizer/{v}/evaluations", LD_BODY_NONE, LD_ROLE_READ,    LD_ON_POOL,     LD_TENANT_OF_HEADER,  LD_WORK_LOOK,    AT_DOOR(ld_rank_door, api_rank_evaluations_get)},
+    {"PUT",    "/personalizer/{v}/evaluations/{e}", LD_BODY_JSON, LD_ROLE_MANAGE, LD_ON_POOL,  LD_TENANT_OF_HEADER,  LD_WORK_REQUEST,    AT_DOOR(ld_rank_door, api_rank_evaluation_begin)},
+    {"GET",    "/personalizer/{v}/evaluations/{e}", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL,    LD_TENANT_OF_HEADER,  LD_WORK_LOOK,    AT_DOOR(ld_rank_door, api_rank_evaluation_get)},
+    {"DELETE", "/personalizer/{v}/evaluations/{e}", LD_BODY_NONE, LD_ROLE_MANAGE, LD_IN_SERVING, LD_TENANT_OF_HEADER, LD_WORK_REQUEST, TASK_AT_DOOR(ld_rank_door, ld_evaluating, fill_rank_no_evaluation)},
+    {"GET",    "/personalizer/{v}/model",  LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_OF_HEADER,  LD_WORK_COPY,    AT_DOOR(ld_rank_door, api_rank_model_get)},
+    {"PUT",    "/personalizer/{v}/model",  LD_BODY_DATABASE, LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_TO_REPLACE, LD_WORK_TOLD,    AT_DOOR_ALONE(ld_rank_door, api_rank_model_put, "exchange of a tenant for another")},
     {"DELETE", "/personalizer/{v}/model",  LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_REQUEST, AT_DOOR(ld_rank_door, api_rank_model_delete)},
     {"GET",    "/personalizer/{v}/model/properties", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_LOOK, AT_DOOR(ld_rank_door, api_rank_model_properties)},
     {"DELETE", "/personalizer/{v}/logs",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    AT_DOOR_ALONE(ld_rank_door, api_rank_logs_delete, "compaction of a log")},
@@ -113,6 +125,15 @@ const struct ld_query ld_queries[] = {
     /* method path                    name        min  max        preset */
     {"POST",  "/ofrep/v1/evaluate/flags", "flagConfigEtag",         0, 0, 0}, /* of streams of events, which there are not */
     {"POST",  "/ofrep/v1/evaluate/flags", "flagConfigLastModified", 0, 0, 0},
+    {"GET",   "/personalizer/{v}/model", "signed", 0, 0,       0}, /* of no effect, like those of evaluations */
+    {"GET",   "/personalizer/{v}/evaluations", "filter", 0, 0, 0},
+    {"GET",   "/personalizer/{v}/evaluations", "top",  0, 0,   0},
+    {"GET",   "/personalizer/{v}/evaluations", "skip", 0, 0,   0},
+    {"GET",   "/personalizer/{v}/evaluations", "maxpagesize", 0, 0, 0},
+    {"GET",   "/personalizer/{v}/evaluations/{e}", "intervalInMinutes", 0, 0, 0},
+    {"GET",   "/personalizer/{v}/evaluations/{e}", "startTime", 0, 0, 0},
+    {"GET",   "/personalizer/{v}/evaluations/{e}", "endTime", 0, 0, 0},
+    {"GET",   "/personalizer/{v}/evaluations/{e}", "window", 0, 0, 0},
     {"GET",   "/route/{t}",           "user",       0, 0,       0},
     {"GET",   "/route/{t}",           "candidates", 0, 0,       0},
     {"GET",   "/route/{t}",           "context",    0, 0,       0},

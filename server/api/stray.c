@@ -75,6 +75,7 @@ bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p)
 
 struct query {
     const struct ld_route *route;
+    bool has_version; /* of that service's interface (rank_door.c) */
     const char *stray, *twice;
     unsigned n_seen;
     const struct ld_query *seen[LD_MAX_QUERIES];
@@ -85,6 +86,8 @@ static bool look_at_parameter(void *arg, const char *name)
 {
     struct query *q = arg;
     const struct ld_query *found = ld_route_query(q->route, name);
+    if (q->has_version && strcmp(name, "api-version") == 0)
+        return true;
     if (found == NULL) {
         q->stray = name;
         return false;
@@ -113,7 +116,7 @@ static void describe(const struct query *q, struct ld_problem *p)
     char squashed[SQUASHED_BYTES], known[128];
     squash(q->stray, squashed);
     list(q->route, known);
-    if (is_about_tenant(squashed) && q->route->opens == LD_TENANT_OF_HEADER)
+    if (is_about_tenant(squashed) && ld_route_reads_header(q->route))
         ld_problem_set_as(p, LD_TENANT_NOT_NAMED,
                           "query parameter \"%.64s\": the tenant is named by the header Laplaced-Tenant", q->stray);
     else if (is_about_tenant(squashed) && strstr(q->route->path, "{t}") != NULL)
@@ -126,7 +129,7 @@ static void describe(const struct query *q, struct ld_problem *p)
 
 bool ld_stray_query_allow(const struct ld_call *c, struct ld_problem *p)
 {
-    struct query q = {.route = c->route};
+    struct query q = {.route = c->route, .has_version = c->is_of_2022};
     ld_request_each_parameter(c->request, look_at_parameter, &q);
     if (q.twice != NULL)
         ld_problem_set(p, 400, "query parameter %s stands twice", q.twice);

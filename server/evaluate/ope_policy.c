@@ -61,6 +61,7 @@ struct fixed {
     struct ld_ope_policy base;
     double *share; /* [cap] */
     size_t cap;
+    bool is_first;
     char arm[KB_ID_MAX_BYTES + 1];
 };
 
@@ -69,7 +70,7 @@ static int fixed_propensities(struct ld_ope_policy *p, const struct ld_decisions
                               const double **out, struct ld_message *why)
 {
     struct fixed *f = (struct fixed *)p;
-    const uint32_t arm = kb_ids_find(&log->arms, f->arm);
+    const uint32_t arm = f->is_first ? ev->arm[0] : kb_ids_find(&log->arms, f->arm);
 
     if (kb_grow((void **)&f->share, &f->cap, ev->n, 16, sizeof *f->share) != 0)
         return ld_fail(why, "%s", kb_strerror((int)KB_ENOMEM));
@@ -85,16 +86,31 @@ static void fixed_free(struct ld_ope_policy *p)
     kb_free(p);
 }
 
-struct ld_ope_policy *ld_ope_policy_arm(const char *arm, struct ld_message *why)
+static struct ld_ope_policy *make_fixed(const struct ld_ope_policy_ops *ops, const char *arm, struct ld_message *why)
 {
-    static const struct ld_ope_policy_ops ops = {"arm", fixed_propensities, NULL, fixed_free, NULL};
     struct fixed *f = kb_array(1, 1, sizeof *f);
 
     if (f == NULL) {
         (void)ld_fail(why, "%s", kb_strerror((int)KB_ENOMEM));
         return NULL;
     }
-    f->base.ops = &ops;
-    strncpy(f->arm, arm, KB_ID_MAX_BYTES);
+    f->base.ops = ops;
+    f->is_first = arm == NULL;
+    if (arm != NULL)
+        strncpy(f->arm, arm, KB_ID_MAX_BYTES);
     return &f->base;
+}
+
+struct ld_ope_policy *ld_ope_policy_arm(const char *arm, struct ld_message *why)
+{
+    static const struct ld_ope_policy_ops ops = {"arm", fixed_propensities, NULL, fixed_free, NULL};
+
+    return make_fixed(&ops, arm, why);
+}
+
+struct ld_ope_policy *ld_ope_policy_first(struct ld_message *why)
+{
+    static const struct ld_ope_policy_ops ops = {"first", fixed_propensities, NULL, fixed_free, NULL};
+
+    return make_fixed(&ops, NULL, why);
 }

@@ -27,9 +27,11 @@ struct ld_ope_policy {
     bool is_logging; /* the policy that made the log: only what it did is known */
 };
 
-/* What the log did, or uniform; and all to one arm, wherever it is a candidate. NULL with why: no memory. */
+/* What the log did, or uniform; all to one arm, wherever it is a candidate; all to the first candidate, in the order
+ * that the log tells. NULL with why: no memory. */
 struct ld_ope_policy *ld_ope_policy_even(bool is_logging, struct ld_message *why);
 struct ld_ope_policy *ld_ope_policy_arm(const char *arm, struct ld_message *why);
+struct ld_ope_policy *ld_ope_policy_first(struct ld_message *why);
 
 /* A learning one (ope_learner.c): decides with its propensities and learns as a server with this configuration would.
  * spec is copied; graph is the event that makes the graph of users, NULL: none. NULL with why for a rule that

@@ -9,6 +9,8 @@
 #include "json/json_routing.h"
 #include "json/json_util.h"
 
+#define NO_POLICY "expected logged, uniform or first, or an object with an arm or a configuration"
+
 struct reading {
     struct ld_evaluation_request *out;
     uint32_t context_dim, arm_dim;
@@ -89,13 +91,17 @@ static void read_configured(struct ld_in *in, size_t i, const struct ld_value *v
 
 static void read_word(struct ld_in *in, const struct ld_value *v, struct ld_evaluation_policy *out)
 {
+    static const char *const words[] = {
+        [LD_POLICY_LOGGED] = "logged", [LD_POLICY_UNIFORM] = "uniform", [LD_POLICY_FIRST] = "first"};
     const char *word = ld_string_of(v);
 
-    out->kind = strcmp(word, "logged") == 0 ? LD_POLICY_LOGGED : LD_POLICY_UNIFORM;
-    if (out->kind == LD_POLICY_LOGGED || strcmp(word, "uniform") == 0)
-        strcpy(out->name, word);
-    else
-        ld_in_fault(in, NULL, "expected logged or uniform, or an object with an arm or a configuration");
+    for (int i = LD_POLICY_LOGGED; i <= LD_POLICY_FIRST; i++)
+        if (strcmp(word, words[i]) == 0) {
+            out->kind = i;
+            strcpy(out->name, word);
+            return;
+        }
+    ld_in_fault(in, NULL, NO_POLICY);
 }
 
 static void read_policy(struct ld_in *in, const struct ld_value *v, struct reading *r)
@@ -113,7 +119,7 @@ static void read_policy(struct ld_in *in, const struct ld_value *v, struct readi
         (void)snprintf(out->name, sizeof out->name, "configuration%zu", r->at + 1);
         (void)ld_in_members(in, v, &ld_configured_policy_rules, read_configured, r);
     } else {
-        ld_in_fault(in, NULL, "expected logged or uniform, or an object with an arm or a configuration");
+        ld_in_fault(in, NULL, NO_POLICY);
     }
 }
 
@@ -180,6 +186,9 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
     case LD_EVALUATION_TO:
         read_end(in, v, rule, &r->out->to);
         break;
+    case LD_EVALUATION_NOTE:
+        r->out->note = ld_in_text(in, v, rule);
+        break;
     case LD_EVALUATION_ESTIMATORS:
         read_estimators(in, v, rule, r->out->is_wanted);
         break;
@@ -210,7 +219,7 @@ int ld_decode_evaluation(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_
 static void put_policy(struct ld_text *t, const struct ld_evaluation_policy *policy)
 {
     ld_text_item(t);
-    if (policy->kind == LD_POLICY_LOGGED || policy->kind == LD_POLICY_UNIFORM) {
+    if (policy->kind != LD_POLICY_ARM && policy->kind != LD_POLICY_CONFIGURATION) {
         ld_text_string(t, policy->name);
         return;
     }
@@ -254,7 +263,10 @@ void ld_text_evaluation_request(struct ld_text *t, const struct ld_evaluation_re
             ld_text_item(t);
             ld_text_string(t, ld_evaluation_rules.rule[LD_EVALUATION_ESTIMATORS].choices[i]);
         }
-    ld_text_lit(t, "]}");
+    ld_text_lit(t, "]");
+    if (r->note != NULL)
+        ld_text_put_string(t, "note", r->note);
+    ld_text_lit(t, "}");
 }
 
 static void put_json(struct ld_text *t, const char *key, const char *json)

@@ -36,6 +36,7 @@ static const struct {
     {"/experiment", LD_EXPERIMENT, AT(experiment), 0},
     {"/metrics", LD_METRICS, AT(spec.has_metrics), 0}, /* which follows from them */
     {"/features", LD_FEATURES, AT(features), 0},       /* which say the dimensions */
+    {"/personalizer", LD_PERSONALIZER, AT(personalizer), 0},
 };
 
 static const enum ld_field_kind kinds[] = {

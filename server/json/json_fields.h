@@ -34,7 +34,8 @@ enum ld_field_kind {
     LD_RANGE_OR_NULL,  /* two doubles, the first below the second (and the flag), or null */
     LD_WEIGHTS,        /* struct kb_split: numbers by the ids of arms (json_split.c) */
     LD_METRICS,        /* a list of objects (json_metric.c) */
-    LD_FEATURES        /* an object (json_features.c), or null */
+    LD_FEATURES,       /* an object (json_features.c), or null */
+    LD_PERSONALIZER    /* an object (json_personalizer_settings.c), or null */
 };
 
 /* A field by the rule of the schema that judges it, and where it is in struct ld_settings. */

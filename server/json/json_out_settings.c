@@ -12,6 +12,7 @@
 #include "json/json_features.h"
 #include "json/json_fields.h"
 #include "json/json_metric.h"
+#include "json/json_personalizer_settings.h"
 #include "json/json_routing.h"
 #include "json/json_split.h"
 #include "json/json_util.h"
@@ -142,6 +143,9 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_FEATURES:
         ld_text_features(t, at);
         break;
+    case LD_PERSONALIZER:
+        ld_text_personalizer(t, at);
+        break;
     }
 }
 
@@ -156,6 +160,8 @@ static bool is_silent(const struct ld_field *group, const struct ld_settings *s)
         return s->n_metrics == 0;
     if (group->kind == LD_FEATURES)
         return s->features.dim == 0;
+    if (group->kind == LD_PERSONALIZER)
+        return ld_personalizer_is_same(&s->personalizer, &(struct ld_personalizer_settings){.retrain_days = 0});
     if (strcmp(group->rule->key, "learn") == 0)
         return spec->learns;
     if (strcmp(group->rule->key, "on_log_failure") == 0)

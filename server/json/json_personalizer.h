@@ -4,6 +4,7 @@
 
 #include "base/problem.h"
 #include "json/json_in.h"
+#include "types/evaluation.h"
 
 #define LD_MOST_ACTIONS 50u
 #define LD_EVENT_BYTES 256u /* of an event's id */
@@ -55,12 +56,37 @@ int ld_decode_slot_rewards(struct ld_doc *doc, const char *decision, struct ld_r
 /* {"value"} in [-1, 1]. */
 int ld_decode_rank_reward(struct ld_doc *doc, double *value, struct ld_problem *p);
 
-/* A service configuration as a patch of a tenant's, malloc'd: of what is another one than `now`. NULL with *p, or
- * without memory; *code is the word for it, where that is not the usual one. And from what a tenant shows of itself
- * (ld_encode_tenant). */
-char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n, const char **code,
+/* What a tenant shows of itself (ld_encode_tenant), and a body of that service's about it. */
+struct ld_told_tenant {
+    const struct ld_doc *doc;
+    int64_t edited_ms;     /* its last configuration; INT64_MIN: not known */
+    bool has_retrain_days; /* as the interface of 2022 tells them always */
+};
+/* The service configuration of it; and one that is asked for as a patch of the tenant's, malloc'd: of what is another
+ * one than is told. NULL with *p, or without memory; *code is the word for it, where that is not the usual one. */
+char *ld_encode_service(const struct ld_told_tenant *now, size_t *n);
+char *ld_decode_service(struct ld_doc *doc, const struct ld_told_tenant *now, size_t *n, const char **code,
                         struct ld_problem *p);
-char *ld_encode_service(const char *tenant, size_t n_tenant, size_t *n);
+
+/* Its policy {"name", "arguments"}, likewise (json_personalizer_policy.c). doc NULL: what the algorithm has. */
+char *ld_encode_policy(const struct ld_told_tenant *now, size_t *n);
+char *ld_decode_policy(struct ld_doc *doc, const struct ld_told_tenant *now, size_t *n, const char **code,
+                       struct ld_problem *p);
+/* Flags of the policy that was put which change nothing here, with commas between them; "": none. */
+#define LD_IGNORED_BYTES 512
+void ld_policy_ignored(const struct ld_told_tenant *now, char out[LD_IGNORED_BYTES]);
+
+/* An evaluation that is asked for as the body of a tenant's, malloc'd; id NULL: the tenant's server makes one
+ * (json_personalizer_evaluation.c). NULL with *p. And one, or a list of them, as it is shown, from what the tenant's
+ * server shows (json_personalizer_result.c). */
+char *ld_decode_rank_evaluation(struct ld_doc *doc, const struct ld_told_tenant *now, const char *id, size_t *n,
+                                const char **code, struct ld_problem *p);
+char *ld_encode_rank_evaluation(const struct ld_doc *told, bool is_of_2022, size_t *n);
+
+/* {"evaluationId", "policyName"}: the name, malloc'd; NULL with *p. And the policy of that name in an evaluation as a
+ * tenant shows it, as a body of a policy; NULL: it has none that can be put in force, or there is no memory. */
+char *ld_decode_rank_reference(struct ld_doc *doc, char id[LD_EVALUATION_ID_BYTES], struct ld_problem *p);
+char *ld_encode_evaluated_policy(const struct ld_doc *told, const char *name, size_t *n);
 
 /* {"error": ...}: a refusal, with the faults of the body as its details. Pointers into /select's body become those of
  * Rank's. */

@@ -5,6 +5,7 @@
  *   rewardAggregation       aggregation            earliest is first, sum is sum
  *   explorationPercentage   rule.epsilon           0 to 1
  *   logRetentionDays        retention.age_s        -1: for ever
+ *   modelExportFrequency, modelRetrainDays, autoOptimization...    personalizer.*, and nobody reads it
  *   learningMode            Online                 the policy shows and learns
  *                           Apprentice             routing.stopped and .apprentice, the first action for everybody
  *                           LoggingOnly            learn is false
@@ -16,58 +17,13 @@
 #include <string.h>
 
 #include "json/json_personalizer.h"
+#include "json/json_personalizer_time.h"
 #include "json/json_util.h"
 
 #define DAY_S 86400.0
 #define MOST_WAIT_S (2 * DAY_S)
 #define LEAST_WAIT_S 5.0
-#define MOST_DIGITS 9u
-
-/* --- durations ------------------------------------------------------------------------------------------ */
-
-/* One number with its unit at *at, which moves behind them: seconds, or -1 where it is none of the units. */
-static double read_part(const char **at, const char *units, const double *seconds)
-{
-    const size_t n = strspn(*at, "0123456789.");
-    const char *unit = n > 0 && (*at)[n] != '\0' ? strchr(units, (*at)[n]) : NULL;
-    char *end;
-    if (unit == NULL || n > MOST_DIGITS)
-        return -1;
-    const double number = strtod(*at, &end);
-    if (end != *at + n)
-        return -1;
-    *at = end + 1;
-    return number * seconds[unit - units];
-}
-
-/* "P1DT2H30M": days, and behind T hours, minutes and seconds. -1 for what is no such duration. */
-static double duration_of(const char *text)
-{
-    static const double day[] = {DAY_S}, time[] = {3600, 60, 1};
-    double sum = 0;
-    bool is_time = false;
-    if (text == NULL || *text != 'P' || text[1] == '\0')
-        return -1;
-    for (const char *at = text + 1; *at != '\0';) {
-        if (*at == 'T' && !is_time && at[1] != '\0') {
-            is_time = true;
-            at++;
-        }
-        const double part = is_time ? read_part(&at, "HMS", time) : read_part(&at, "D", day);
-        if (part < 0)
-            return -1;
-        sum += part;
-    }
-    return sum;
-}
-
-static void put_duration(struct ld_text *t, const char *name, double seconds)
-{
-    ld_text_key(t, name);
-    ld_text_lit(t, "\"PT");
-    ld_text_number(t, seconds);
-    ld_text_lit(t, "S\"");
-}
+#define MOST_KEPT_BYTES 64u
 
 /* --- to a tenant's ---------------------------------------------------------------------------------------- */
 
@@ -103,7 +59,7 @@ static void read_wait(struct ld_in *in, const struct service *s, struct ld_text 
 {
     static const char expected[] = "expected an ISO 8601 duration from PT5S to P2D";
     const struct ld_value *v = member(in, s, "rewardWaitTime", LD_V_STRING, expected);
-    const double seconds = duration_of(ld_string_of(v));
+    const double seconds = ld_duration_of(ld_string_of(v));
     if (v == NULL)
         return;
     if (seconds < LEAST_WAIT_S || seconds > MOST_WAIT_S)
@@ -231,8 +187,51 @@ static void refuse_promises(struct ld_in *in, const struct service *s, const cha
         ld_in_fault(in, "isAutoOptimizationEnabled", "expected false: challengers with a guardrail are set by PATCH");
 }
 
-char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n, const char **code,
-                        struct ld_problem *p)
+/* --- what is kept and told again ------------------------------------------------------------------------------- */
+
+/* A text that is told again. */
+static void keep_text(struct ld_in *in, const struct service *s, const char *key, const char *name, bool is_duration,
+                      struct ld_text *t)
+{
+    const char *expected =
+        is_duration ? "expected an ISO 8601 duration" : "expected a time such as 2026-11-22T09:00:00Z";
+    const struct ld_value *v = member(in, s, key, LD_V_STRING, expected);
+    int64_t at_ms;
+    if (v == NULL)
+        return;
+    if (ld_string_bytes(v) <= MOST_KEPT_BYTES &&
+        (is_duration ? ld_duration_of(ld_string_of(v)) > 0 : ld_moment_of(ld_string_of(v), &at_ms)))
+        ld_text_put_string(t, name, ld_string_of(v));
+    else
+        ld_in_fault(in, key, "%s", expected);
+}
+
+static void keep_days(struct ld_in *in, const struct service *s, struct ld_text *t)
+{
+    static const char expected[] = "expected a whole number of days from 0 to 2147483647";
+    const struct ld_value *v = member(in, s, "modelRetrainDays", LD_V_NUMBER, expected);
+    const double days = ld_number_of(v);
+    if (v != NULL && (days < 0 || days > 2147483647 || days != floor(days)))
+        ld_in_fault(in, "modelRetrainDays", "%s", expected);
+    else if (v != NULL)
+        ld_text_put_number(t, "model_retrain_days", days);
+}
+
+static void keep_words(struct ld_in *in, const struct service *s, struct ld_text *t)
+{
+    ld_text_key(t, "personalizer");
+    ld_text_lit(t, "{");
+    keep_text(in, s, "modelExportFrequency", "model_export_frequency", true, t);
+    keep_days(in, s, t);
+    keep_text(in, s, "autoOptimizationFrequency", "auto_optimization_frequency", true, t);
+    keep_text(in, s, "autoOptimizationStartDate", "auto_optimization_start_date", false, t);
+    ld_text_lit(t, "}");
+}
+
+/* --- both ways ---------------------------------------------------------------------------------------------------- */
+
+static char *encode_patch(struct ld_doc *doc, const struct ld_doc *now, size_t *n, const char **code,
+                          struct ld_problem *p)
 {
     const struct ld_value *body = &doc->root;
     const struct service s = {body, &now->root};
@@ -249,6 +248,7 @@ char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n,
     read_number(&in, &s, "explorationPercentage", 0, &t, "rule", "epsilon");
     read_retention(&in, &s, &t);
     read_mode(&in, &s, &t, code);
+    keep_words(&in, &s, &t);
     refuse_promises(&in, &s, code);
     ld_text_lit(&t, "}");
     if (ld_in_done(&in) == 0)
@@ -257,37 +257,66 @@ char *ld_decode_service(struct ld_doc *doc, const struct ld_doc *now, size_t *n,
     return NULL;
 }
 
-/* --- and from it -------------------------------------------------------------------------------------------- */
-
-/* Members of no effect have the values that say so. */
-char *ld_encode_service(const char *tenant, size_t n_tenant, size_t *n)
+/* What is told now is what is compared with. */
+char *ld_decode_service(struct ld_doc *doc, const struct ld_told_tenant *now, size_t *n, const char **code,
+                        struct ld_problem *p)
 {
-    struct ld_doc *doc = NULL;
-    struct ld_problem p;
-    struct ld_text t;
-    ld_problem_init(&p);
-    if (ld_doc_parse(&doc, tenant, n_tenant, false, &p) != 0)
-        return NULL;
-    const struct ld_value *now = ld_member_of(&doc->root, "configuration"),
-                          *age = ld_member_of(ld_member_of(now, "retention"), "age_s");
+    size_t n_told = 0;
+    char *told = ld_encode_service(now, &n_told), *patch = NULL;
+    struct ld_doc *shown = NULL;
+    if (told != NULL && ld_doc_parse(&shown, told, n_told, false, p) == 0)
+        patch = encode_patch(doc, shown, n, code, p);
+    ld_doc_free(shown);
+    free(told);
+    return patch;
+}
+
+/* A member that is there only where somebody has set it. */
+static void put_kept(struct ld_text *t, const char *key, const struct ld_value *kept, const char *name)
+{
+    const char *text = ld_string_of(ld_member_of(kept, name));
+    if (text != NULL)
+        ld_text_put_string(t, key, text);
+}
+
+static void put_numbers(struct ld_text *t, const struct ld_value *now)
+{
     const char *aggregation = ld_string_of(ld_member_of(now, "aggregation"));
+    ld_text_duration(t, "rewardWaitTime", ld_number_of(ld_member_of(now, "reward_window_s")));
+    if (ld_is(ld_member_of(now, "default_reward"), LD_V_NUMBER))
+        ld_text_put_number(t, "defaultReward", ld_number_of(ld_member_of(now, "default_reward")));
+    else
+        ld_text_put_string(t, "defaultReward", NULL);
+    ld_text_put_string(t, "rewardAggregation",
+                       aggregation != NULL && strcmp(aggregation, "first") != 0 ? aggregation : "earliest");
+    ld_text_put_number(t, "explorationPercentage", ld_number_of(ld_member_of(ld_member_of(now, "rule"), "epsilon")));
+}
+
+/* A model is in force as soon as it has learned; so that is told until somebody says otherwise. */
+char *ld_encode_service(const struct ld_told_tenant *tenant, size_t *n)
+{
+    const struct ld_value *now = ld_member_of(&tenant->doc->root, "configuration"),
+                          *age = ld_member_of(ld_member_of(now, "retention"), "age_s"),
+                          *kept = ld_member_of(now, "personalizer");
+    const char *frequency = ld_string_of(ld_member_of(kept, "model_export_frequency"));
+    const double days = ld_number_of(ld_member_of(kept, "model_retrain_days"));
+    struct ld_text t;
     ld_text_init(&t);
     ld_text_lit(&t, "{");
-    put_duration(&t, "rewardWaitTime", ld_number_of(ld_member_of(now, "reward_window_s")));
-    if (ld_is(ld_member_of(now, "default_reward"), LD_V_NUMBER))
-        ld_text_put_number(&t, "defaultReward", ld_number_of(ld_member_of(now, "default_reward")));
-    else
-        ld_text_put_string(&t, "defaultReward", NULL);
-    ld_text_put_string(&t, "rewardAggregation",
-                       aggregation != NULL && strcmp(aggregation, "first") != 0 ? aggregation : "earliest");
-    ld_text_put_number(&t, "explorationPercentage", ld_number_of(ld_member_of(ld_member_of(now, "rule"), "epsilon")));
-    ld_text_put_string(&t, "modelExportFrequency", "PT1S");
+    put_numbers(&t, now);
+    ld_text_put_string(&t, "modelExportFrequency", frequency != NULL ? frequency : "PT1S");
     ld_text_put_number(&t, "logRetentionDays", ld_is(age, LD_V_NUMBER) ? ld_number_of(age) / DAY_S : -1);
     ld_text_put_bool(&t, "logMirrorEnabled", false);
+    if (tenant->edited_ms != INT64_MIN) {
+        ld_text_key(&t, "lastConfigurationEditDate");
+        ld_text_time(&t, tenant->edited_ms);
+    }
     ld_text_put_string(&t, "learningMode", modes[mode_of(now)]);
     ld_text_put_bool(&t, "isAutoOptimizationEnabled", false);
+    put_kept(&t, "autoOptimizationFrequency", kept, "auto_optimization_frequency");
+    put_kept(&t, "autoOptimizationStartDate", kept, "auto_optimization_start_date");
+    if (tenant->has_retrain_days || days > 0)
+        ld_text_put_number(&t, "modelRetrainDays", days);
     ld_text_lit(&t, "}");
-    char *text = ld_text_take(&t, n);
-    ld_doc_free(doc);
-    return text;
+    return ld_text_take(&t, n);
 }

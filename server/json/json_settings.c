@@ -16,6 +16,7 @@
 #include "json/json_features.h"
 #include "json/json_fields.h"
 #include "json/json_metric.h"
+#include "json/json_personalizer_settings.h"
 #include "json/json_routing.h"
 #include "json/json_split.h"
 #include "base/names.h"
@@ -176,6 +177,9 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
         break;
     case LD_FEATURES:
         ld_in_features(in, v, at);
+        break;
+    case LD_PERSONALIZER:
+        ld_in_personalizer(in, v, at);
         break;
     case LD_GROUP:
         read_group(in, rule->key, v, out);

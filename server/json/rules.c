@@ -62,8 +62,9 @@ const struct ld_rules ld_evaluation_rules = {(const struct ld_rule[]){
     {.key = "from", .lo = 0, .hi = 9007199254740991},
     {.key = "to", .lo = 0, .hi = 9007199254740991},
     {.key = "estimators", .choices = (const char *const[]){"replay", "ips", "snips", "clipped_ips", "dr", NULL}, .lo = 1, .hi = 5},
+    {.key = "note", .lo = 1, .hi = 16384},
     {.key = "id", .lo = 1, .hi = 64},
-}, 5, 0x1};
+}, 6, 0x1};
 
 const struct ld_rules ld_arm_policy_rules = {(const struct ld_rule[]){
     {.key = "arm", .lo = 1, .hi = 256},
@@ -218,7 +219,8 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "experiment"},
     {.key = "metrics", .lo = 0, .hi = 16},
     {.key = "features"},
-}, 29, 0x0};
+    {.key = "personalizer"},
+}, 30, 0x0};
 
 const struct ld_rules ld_feature_names_rules = {(const struct ld_rule[]){
     {.key = "mapping", .choices = (const char *const[]){"names-1", NULL}},
@@ -227,6 +229,15 @@ const struct ld_rules ld_feature_names_rules = {(const struct ld_rule[]){
     {.key = "weights", .lo = 0, .hi = 32},
 }, 4, 0x1};
 const struct ld_rule ld_feature_weight_rule = {.lo = 0, .hi = 1000000.0};
+
+const struct ld_rules ld_personalizer_settings_rules = {(const struct ld_rule[]){
+    {.key = "policy_name", .lo = 1, .hi = 256},
+    {.key = "policy_arguments", .lo = 1, .hi = 1024},
+    {.key = "model_export_frequency", .lo = 1, .hi = 64},
+    {.key = "model_retrain_days", .lo = 0, .hi = 2147483647},
+    {.key = "auto_optimization_frequency", .lo = 1, .hi = 64},
+    {.key = "auto_optimization_start_date", .lo = 1, .hi = 64},
+}, 6, 0x0};
 
 const struct ld_rules ld_metric_rules = {(const struct ld_rule[]){
     {.key = "name", .lo = 1, .hi = 64},

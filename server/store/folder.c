@@ -156,6 +156,29 @@ int ld_folder_place(const char *data_dir, const char *name, const char *file, co
     return -1;
 }
 
+/* A write-ahead log belongs to the old file, and is in it when it was closed well: else nothing is done. Between the
+ * two names there is no snapshot, which a start does without. */
+int ld_folder_replace(const char *data_dir, const char *name, const char *file, const char *snapshot)
+{
+    char path[LD_PATH_MAX], wal[LD_PATH_MAX];
+    struct stat st;
+
+    if (ld_folder_path(data_dir, name, ".db-wal", wal) != 0 || ld_folder_path(data_dir, name, ".snapshot", path) != 0)
+        return -1;
+    if (stat(wal, &st) == 0 && st.st_size > 0) {
+        errno = EBUSY;
+        return -1;
+    }
+    if (unlink(path) != 0 && errno != ENOENT)
+        return -1;
+    if (ld_folder_path(data_dir, name, ".db", path) != 0 || sync_folder(data_dir) != 0 || rename(file, path) != 0 ||
+        sync_folder(data_dir) != 0)
+        return -1;
+    (void)ld_folder_path(data_dir, name, ".snapshot", path);
+    (void)rename(snapshot, path);
+    return 0;
+}
+
 /* Doing it twice is fine. After 0 the tenant is gone for every later start, whatever happens to this one. The marker
  * is empty: its name says all. A failure before the sync may still leave it there, and the next start would finish a
  * removal that this one has refused. */

@@ -221,6 +221,8 @@ static struct ld_ope_policy *make_policy(const struct ld_evaluation_policy *poli
         return ld_ope_policy_learning(&policy->settings->spec, NULL, why);
     case LD_POLICY_ARM:
         return ld_ope_policy_arm(policy->arm, why);
+    case LD_POLICY_FIRST:
+        return ld_ope_policy_first(why);
     default:
         return ld_ope_policy_even(policy->kind == LD_POLICY_LOGGED, why);
     }

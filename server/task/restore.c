@@ -281,6 +281,11 @@ static int finish(struct job *j, struct ld_restored *out)
         ld_problem_set(j->p, 503, "out of memory");
         return -1;
     }
+    if (j->how->max_bytes > 0 && kb_engine_bytes(j->engine) > j->how->max_bytes) {
+        ld_problem_set(j->p, 507, "the model takes more than the %zu bytes that a tenant may have", j->how->max_bytes);
+        ld_problem_limit(j->p, "tenant_quota", (double)j->how->max_bytes);
+        return -1;
+    }
     *out = j->found;
     out->events = j->fold.n_lines;
     out->seq = j->fold.seq;

@@ -14,6 +14,7 @@
 struct ld_restore {
     const char *path;           /* the database to be checked, or to be made */
     const char *lines;          /* the log to make it from; NULL: path is there */
+    size_t max_bytes;           /* of the model; 0: any */
     size_t max_line;            /* bytes of the longest line that is taken */
     bool (*is_over)(void *arg); /* asked now and then: true ends it, with 503 */
     void *arg;

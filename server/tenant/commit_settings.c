@@ -43,7 +43,8 @@ static bool same_settings(const struct ld_settings *a, const struct ld_settings 
            strcmp(a->spec.algorithm, b->spec.algorithm) == 0 &&
            kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&b->spec, KB_HASH_INIT) && same_challengers(a, b) &&
            ld_experiment_is_same(&a->experiment, &b->experiment) && same_metrics(a, b) &&
-           ld_name_map_is_same(&a->features, &b->features);
+           ld_name_map_is_same(&a->features, &b->features) &&
+           ld_personalizer_is_same(&a->personalizer, &b->personalizer);
 }
 
 /* Dimensions are part of every vector in the log: they may move only while there is none. Before the first

@@ -61,6 +61,11 @@ int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_se
 int ld_tenants_adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
                      struct ld_problem *p);
 
+/* A tenant's closed file in the place of its own, and a snapshot of its model likewise: from one moment to the next, in
+ * memory and on the disk. Who asks for the tenant meanwhile waits. 0, or -1 (404, 503: somebody has it in use, 507). */
+int ld_tenants_replace(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
+                       struct ld_problem *p);
+
 /* Whether there is a tenant of that name, in memory or not. */
 bool ld_tenants_has(struct ld_tenants *r, const char *name);
 

@@ -1,4 +1,5 @@
-/* Repairing a tenant that cannot be opened, or one that is read-only because of that (repair.h).
+/* Work on the files of a tenant that is there: repairing one that cannot be opened, or that is read-only because of
+ * that (repair.h), and putting another file in their place.
  *
  * The member is taken like one that is opened: whoever asks for the tenant meanwhile waits, and nobody else has its
  * files. One that is open is closed first, when nobody works with it. */
@@ -73,4 +74,19 @@ int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_re
                why->text);
     ld_member_settle_closed(r, member);
     return rc;
+}
+
+int ld_tenants_replace(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
+                       struct ld_problem *p)
+{
+    struct ld_member *member = take_member(r, name, p);
+
+    if (member == NULL)
+        return -1;
+    if (ld_folder_replace(r->world->data_dir, name, file, snapshot) == 0)
+        atomic_store(&member->tip, 0);
+    else
+        ld_problem_set(p, 507, "the tenant's file cannot be put into the data folder");
+    ld_member_settle_closed(r, member);
+    return p->status == 0 ? 0 : -1;
 }

@@ -21,7 +21,7 @@ struct ld_evaluation_span {
 };
 
 struct ld_evaluation_policy {
-    enum { LD_POLICY_LOGGED, LD_POLICY_UNIFORM, LD_POLICY_ARM, LD_POLICY_CONFIGURATION } kind;
+    enum { LD_POLICY_LOGGED, LD_POLICY_UNIFORM, LD_POLICY_FIRST, LD_POLICY_ARM, LD_POLICY_CONFIGURATION } kind;
     const char *arm;                         /* in the document; ARM */
     const struct ld_settings *settings;      /* likewise; CONFIGURATION */
     char name[LD_EVALUATION_ID_BYTES + 256]; /* what it is called in the result */
@@ -33,6 +33,7 @@ struct ld_evaluation_request {
     struct ld_evaluation_policy policy[LD_MOST_EVALUATED];
     size_t n;
     struct ld_evaluation_span from, to;
+    const char *note;                /* NULL: none */
     bool is_wanted[LD_N_ESTIMATORS]; /* in the order of enum ld_ope_kind */
 };
 

@@ -80,3 +80,11 @@ bool ld_challenger_is_same(const struct ld_challenger_settings *a, const struct 
     return strcmp(a->name, b->name) == 0 &&
            kb_spec_digest(&a->spec, KB_HASH_INIT) == kb_spec_digest(&other, KB_HASH_INIT);
 }
+
+bool ld_personalizer_is_same(const struct ld_personalizer_settings *a, const struct ld_personalizer_settings *b)
+{
+    return strcmp(a->policy_name, b->policy_name) == 0 && strcmp(a->policy_arguments, b->policy_arguments) == 0 &&
+           strcmp(a->export_frequency, b->export_frequency) == 0 &&
+           strcmp(a->optimization_frequency, b->optimization_frequency) == 0 &&
+           strcmp(a->optimization_start, b->optimization_start) == 0 && a->retrain_days == b->retrain_days;
+}

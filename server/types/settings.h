@@ -61,6 +61,13 @@ struct ld_metric_settings {
     double harm, level;              /* of a guardrail */
 };
 
+/* What clients of Azure Personalizer have set and read again, in their words (docs/PERSONALIZER.md); "": nothing. */
+struct ld_personalizer_settings {
+    char policy_name[257], policy_arguments[1025];
+    char export_frequency[65], optimization_frequency[65], optimization_start[65];
+    uint64_t retrain_days;
+};
+
 /* The configuration with what only the server uses. */
 struct ld_settings {
     struct kb_spec spec;
@@ -86,6 +93,7 @@ struct ld_settings {
     struct ld_metric_settings metric[LD_MOST_METRICS];
     size_t n_metrics;
     struct ld_name_map features; /* dim 0: bodies have vectors alone; else it is the spec's context_dim and arm_dim */
+    struct ld_personalizer_settings personalizer;
 };
 /* What a configuration has that says nothing, but for its spec. */
 void ld_settings_init(struct ld_settings *s);
@@ -103,6 +111,7 @@ bool ld_settings_weigh_metrics(const struct ld_settings *s);
 bool ld_metric_is_measured(const struct ld_settings *s, const struct ld_metric_settings *m);
 bool ld_metric_is_same(const struct ld_metric_settings *a, const struct ld_metric_settings *b);
 
+bool ld_personalizer_is_same(const struct ld_personalizer_settings *a, const struct ld_personalizer_settings *b);
 bool ld_experiment_is_same(const struct ld_experiment_settings *a, const struct ld_experiment_settings *b);
 
 /* By name and values. */

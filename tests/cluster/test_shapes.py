@@ -187,6 +187,25 @@ def test_doors_of_other_protocols_at_three_servers_are_one_service(trio, three):
     assert (kinds["decided"], kinds["activated"], kinds["rewarded"]) == (40, 20, 40), kinds
 
 
+def test_settings_and_resets_of_personalizers_clients_count_at_every_server(three):
+    at = lambda api, method, rest, body=None, **more: api.call(method, f"/personalizer/v1.1-preview.3/{rest}", body, tenant="loop", **more)
+    three[0].put_tenant("loop", algorithm="ucb", tune=False, default_reward=None)
+    for i in range(12):
+        at(three[i % 3], "POST", "rank", {"eventId": f"e{i}", "actions": [{"id": a} for a in "abc"]}, expect=201)
+        at(three[(i + 1) % 3], "POST", f"events/e{i}/reward", {"value": i / 12}, expect=204)
+    policy = {"name": "mine", "arguments": "--cb_explore_adf --epsilon 0.25"}
+    assert at(three[1], "PUT", "configurations/policy", policy).json == policy
+    at(three[2], "PUT", "configurations/service", {"modelExportFrequency": "PT5M"})
+    at(three[0], "DELETE", "model", expect=204)
+    log, _ = settle(three, "loop")
+    assert [e["type"] for e in events_of(log)][-3:] == ["configured", "configured", "forgotten"]
+    for api in three:
+        assert at(api, "GET", "configurations/policy").json == policy
+        assert at(api, "GET", "configurations/service").json["modelExportFrequency"] == "PT5M" and api.model("loop")["dictionary"] == []
+        for method, rest, more in (("DELETE", "logs", {}), ("PUT", "model", {"raw": b"x", "kind": "application/octet-stream"})):
+            assert at(api, method, rest, expect=501, **more).json["error"]["code"] == "NotImplemented"
+
+
 def test_an_export_or_a_copy_brings_a_tenant_to_a_server_that_is_alone(trio, three, tmp_path):
     alone = Server(tmp_path)
     try:

@@ -111,6 +111,11 @@ pack_typescript() {
         ! grep -qE '"(test|out|src)/' "$WORK/packed.json"
 }
 
+# The tests of Azure Personalizer's clients, by the types of those clients.
+compile_personalizer() {
+    cp "$HERE/personalizer/personalizer.test.ts" "$HERE/personalizer/tsconfig.json" "$WORK/personalizer/" && "$BIN/tsc" --project "$WORK/personalizer/tsconfig.json"
+}
+
 # The types are those of Kubernetes' own description of its kinds, and of the Prometheus operator's.
 type_manifests() {
     install "$HERE/kubernetes" "$WORK/kubernetes" &&
@@ -156,6 +161,7 @@ check "openapi-3.0.yaml has no faults under redocly" lint_redocly_30
 check "openapi-3.0.yaml has no faults under spectral, the schema of OpenAPI 3.0 among its rules" lint_spectral_30
 check "a client generated from openapi-3.0.yaml compiles under tsc" compile_client_30
 check "the client of tools/clients/typescript and its README compile under tsc" compile_typescript
+check "what the clients of Azure Personalizer are asked for compiles under tsc" compile_personalizer
 check "the client of tools/clients/typescript can be published" pack_typescript
 check "what deploy/kubernetes has, Kubernetes and the Prometheus operator know by name and type" type_manifests
 if command -v java >/dev/null; then
@@ -171,8 +177,7 @@ if start_server; then
     check "the client of docs/API.md runs" node "$WORK/out/documented.js"
     cp "$HERE/flags/flags.test.js" "$WORK/flags/"
     run_tests "$WORK/flags" flags.test.js
-    cp "$HERE/personalizer/personalizer.test.js" "$WORK/personalizer/"
-    run_tests "$WORK/personalizer" personalizer.test.js
+    run_tests "$WORK/personalizer/out" personalizer.test.js
     run_tests "$WORK/generators/out" client30.test.js
     LAPLACED_BIN=$OUT/laplaced
     export LAPLACED_BIN

@@ -29,7 +29,7 @@ Answer = collections.namedtuple("Answer", "status_code headers content")
 
 def pattern_of(template):
     """A user's id and what follows a key may have slashes, and end the path; a tenant's name has none. A version is one of another protocol's."""
-    holes = re.sub(r"\{(user|key)\}$", ".+", template).replace("{version}", "v1[.](?:0|1-preview[.][123])")
+    holes = re.sub(r"\{(user|key)\}$", ".+", template).replace("{version}/", "(?:v1[.](?:0|1-preview[.][123])/)?")  # in its interface of 2022 the query has it
     return re.compile("^" + re.sub(r"\{[a-z]+\}", "[^/]+", holes) + "$")
 
 

@@ -27,7 +27,7 @@ def requests_of_every_operation():
               "observe": {"user": "u", "arm": "a", "reward": 1}, "putTenant": {}, "putGraph": {"edges": []}, "patchGraph": {"add": []},
               "putArms": {"arms": []}, "patchArms": {"arms": []}, "compact": {"keep_events": 100}, "makeKey": {}, "makeTenantKey": {"roles": ["read"]}}
     for name, (method, pattern, _) in CONTRACT.operations.items():
-        path = pattern.pattern.strip("^$").replace("[^/]+", "default").replace("v1[.](?:0|1-preview[.][123])", "v1.0").replace("\\", "")
+        path = pattern.pattern.strip("^$").replace("[^/]+", "default").replace("(?:v1[.](?:0|1-preview[.][123])/)?", "v1.0/").replace("\\", "")
         yield name, method.upper(), path, bodies.get(name)
 
 

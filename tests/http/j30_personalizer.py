@@ -3,6 +3,7 @@ both of its clients from npm, unmodified."""
 import json
 import math
 import random
+import threading
 import time
 import urllib.parse
 
@@ -178,6 +179,43 @@ def test_a_log_of_that_service_and_live_ranks_meet_in_one_model(api, server, nam
     assert (taught["context"], taught["features"]) == (live["context"], live["features"]) and any(live["context"]) and any(live["features"])
 
 
+def random_features(draw, depth=2):
+    """Objects of strings, numbers, truths, nothing, lists and objects, by chance."""
+    makers = [lambda: draw.choice(["x", "y z", "é", "", "7", "a^b=c"]), lambda: draw.uniform(-9, 9), lambda: draw.randrange(-3, 4), lambda: draw.random() < 0.5, lambda: None,
+              lambda: [draw.uniform(-1, 1) for _ in range(draw.randrange(1, 20))], *([lambda: random_features(draw, depth - 1)] if depth > 0 else [])]
+    return {draw.choice(["a", "b", "user", "_no", "x/y", "ab", "hour"]) + draw.choice(["", "1"]): draw.choice(makers)() for _ in range(draw.randrange(1, 5))}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_log_of_chance_teaches_what_live_calls_with_the_same_objects_teach(api, server, name, tmp_path, seed):
+    """A dsjson log imported; the same events taught by /observe; the same objects ranked live: equal vectors, equal models, equal probabilities."""
+    draw, lines = random.Random(seed), []
+    for t in (name, name + "-live"):
+        api.put_tenant(t, algorithm="ek-ucb", rule={"epsilon": 0.3}, features={"mapping": "names-1", "dim": 32, "seed": seed})
+    for i in range(40):
+        n = draw.randrange(2, 6)
+        context = [random_features(draw) for _ in range(draw.randrange(1, 3))]
+        actions = [[random_features(draw)] for _ in range(n)]
+        chosen, p, cost = draw.randrange(n), draw.uniform(0.1, 1), -draw.choice([0, 1, 0.5])
+        lines.append((context, actions, {"_label_cost": cost, "_label_probability": p, "_label_Action": chosen + 1, "_labelIndex": chosen, "Timestamp": f"2026-01-02T03:04:{i:02}Z", "EventId": f"x{i}",
+                                         "a": [chosen + 1, *[k + 1 for k in range(n) if k != chosen]], "p": [p, *[(1 - p) / max(n - 1, 1)] * (n - 1)],
+                                         "c": {"FromUrl": context, "_multi": [{"_tag": f"t{k}", "i": {"id": f"t{k}"}, "j": f} for k, f in enumerate(actions)]}}))
+    (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for *_, line in lines))
+    run_ctl(server, "--tenant", name, "import", "--format", "dsjson", str(tmp_path / "log"))
+    taught = [e for e in api.events(name) if e["type"] == "observed"]
+    assert len(taught) == 40
+    for i, (context, actions, line) in enumerate(lines):
+        ranked = rank(api, name, eventId=f"r{i}", contextFeatures=context, actions=[{"id": f"t{line['_labelIndex']}", "features": actions[line["_labelIndex"]]}])
+        live = api.events(name)[-1]
+        assert ranked.status == 201 and (live["context"], live["features"]) == (taught[i]["context"], taught[i]["features"])
+    for e in taught:
+        api.call("POST", "/observe", {k: v for k, v in {"user": e["user"], "arm": {"id": e["arm"], "features": e["features"]}, "reward": e["reward"], "propensity": e["propensity"], "context": e["context"]}.items()}, tenant=name + "-live")
+    context, actions, _ = lines[-1]
+    body = dict(contextFeatures=context, actions=[{"id": f"t{k}", "features": f} for k, f in enumerate(actions)])
+    told = [{a["id"]: a["probability"] for a in rank(api, t, eventId="last", **body).json["ranking"]} for t in (name, name + "-live")]
+    assert told[0] == told[1]
+
+
 def test_without_features_the_vectors_are_zero(api, name):
     api.put_tenant(name, algorithm="ek-ucb", **NAMES)
     rank(api, name, eventId="e", actions=[{"id": "a", "features": None}, {"id": "b"}])
@@ -254,7 +292,33 @@ def test_a_tenants_configuration_is_told_in_that_services_words(api, name):
     api.put_tenant(name, algorithm="ts", reward_window_s=90.5, default_reward=-0.25, aggregation="last", retention={"age_s": 86400 * 2.5})
     assert service(api, name).json == {"rewardWaitTime": "PT90.5S", "defaultReward": -0.25, "rewardAggregation": "last", "explorationPercentage": 0,
                                        "modelExportFrequency": "PT1S", "logRetentionDays": 2.5, "logMirrorEnabled": False, "learningMode": "Online",
-                                       "isAutoOptimizationEnabled": False}
+                                       "isAutoOptimizationEnabled": False, "lastConfigurationEditDate": api.events(name)[0]["at"]}
+
+
+def test_what_nobody_reads_is_kept_and_told_again(api, name):
+    api.put_tenant(name, algorithm="random")
+    words = {"modelExportFrequency": "PT5M", "modelRetrainDays": 3, "autoOptimizationFrequency": "P7D", "autoOptimizationStartDate": "2022-05-05T07:00:00Z"}
+    first = service(api, name, words).json
+    assert {k: first[k] for k in words} == words and first["lastConfigurationEditDate"] == api.events(name)[-1]["at"]
+    before = api.events(name)
+    assert service(api, name, first).json == first and api.events(name) == before
+    service(api, name, {"modelExportFrequency": "PT2M"})
+    patch(api, name, default_reward=0.5)
+    told = service(api, name).json
+    assert {k: told[k] for k in words} == {**words, "modelExportFrequency": "PT2M"} and told["lastConfigurationEditDate"] == api.events(name)[-1]["at"]
+    shown = api.call("GET", f"/tenants/{name}").json["configuration"]["personalizer"]
+    assert shown == {"model_export_frequency": "PT2M", "model_retrain_days": 3, "auto_optimization_frequency": "P7D", "auto_optimization_start_date": "2022-05-05T07:00:00Z"}
+    patch(api, name, personalizer=None)
+    assert "personalizer" not in api.call("GET", f"/tenants/{name}").json["configuration"] and service(api, name).json["modelExportFrequency"] == "PT1S"
+
+
+@pytest.mark.parametrize("member, value", [("modelExportFrequency", "5 minutes"), ("modelExportFrequency", "PT0S"), ("modelExportFrequency", 5), ("modelRetrainDays", -1), ("modelRetrainDays", 1.5),
+                                           ("modelRetrainDays", 2147483648), ("autoOptimizationFrequency", "P"), ("autoOptimizationStartDate", "tomorrow"), ("autoOptimizationStartDate", "2022-05-05"),
+                                           ("autoOptimizationStartDate", "2022-02-30T07:00:00Z"), ("autoOptimizationStartDate", "2022-05-05T07:00:00+25:00")])
+def test_what_is_kept_is_looked_at(api, name, member, value):
+    api.put_tenant(name, algorithm="random")
+    answer = service(api, name, {member: value}, expect=400)
+    assert answer.json["error"]["code"] == "InvalidServiceConfiguration" and targets(answer) == [f"/{member}"] and len(api.events(name)) == 1
 
 
 @pytest.mark.parametrize("configuration", [{"default_reward": None}, {"default_reward": 5}, {"aggregation": "last"}, {"reward_window_s": 0.05},
@@ -299,6 +363,95 @@ def test_what_the_tenant_refuses_is_told_by_that_services_names(api, name):
     api.put_tenant(name, algorithm="random", reward_window_s=3600, retention={"age_s": 86400})
     answer = service(api, name, {"rewardWaitTime": "P2D"}, expect=400)
     assert answer.json["error"]["code"] == "InvalidServiceConfiguration" and targets(answer) == ["/logRetentionDays"]
+
+
+# --- the policy --------------------------------------------------------------------------------------------------------
+
+def policy(api, tenant, body=None, method=None, expect=200):
+    return api.call(method or ("PUT" if body is not None else "GET"), path("configurations/policy"), body, tenant=tenant, expect=expect)
+
+
+def rule_of(api, name):
+    configuration = api.call("GET", f"/tenants/{name}").json["configuration"]
+    return configuration["rule"], configuration["confidence"], configuration["context_kernel"].get("degree")
+
+
+GREEDY, SQUARE = "--cb_explore_adf --epsilon 0.2", "--cb_explore_adf --squarecb --gamma_scale 100 --gamma_exponent 0.25"
+
+
+@pytest.mark.parametrize("arguments, rule, beta, ignored", [
+    (GREEDY, {"type": "ucb", "epsilon": 0.2}, 0, None),
+    (f"vw {GREEDY} --power_t 0 -l 0.001 --cb_type mtr -q GT --quadratic MR", {"type": "ucb", "epsilon": 0.2}, 0, "--power_t, -l, --cb_type, -q, --quadratic"),
+    (SQUARE, {"type": "igw", "epsilon": 0, "gamma_scale": 100, "gamma_exponent": 0.25}, None, None),
+    ("--cb_explore_adf --bag 5 --epsilon 0.1", {"type": "thompson", "epsilon": 0.1}, None, None),
+    ("--cb_explore_adf --regcb", {"type": "ucb", "epsilon": 0}, None, None)])
+def test_a_policy_is_the_rule_and_is_told_as_it_was_put(api, name, arguments, rule, beta, ignored):
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    usual = rule_of(api, name)[1]["beta"]
+    answer = policy(api, name, {"name": "Mine, of 2021", "arguments": arguments})
+    assert answer.json == {"name": "Mine, of 2021", "arguments": arguments} and answer.headers.get("Laplaced-Ignored") == ignored
+    now, confidence, _ = rule_of(api, name)
+    assert {k: now[k] for k in rule} == rule and confidence["beta"] == (usual if beta is None else beta)
+    assert api.events(name)[-1]["type"] == "configured" and len(api.events(name)) == 2
+    assert policy(api, name).json == policy(api, name, answer.json).json == answer.json and len(api.events(name)) == 2
+    assert policy(api, name, method="DELETE").json["name"] == "ek-ucb" and rule_of(api, name)[1]["beta"] == usual
+    assert "personalizer" not in api.call("GET", f"/tenants/{name}").json["configuration"]
+
+
+@pytest.mark.parametrize("configuration, arguments", [
+    ({"algorithm": "ucb", "rule": {"epsilon": 0.5}}, "--cb_explore_adf --regcb --epsilon 0.5"),
+    ({"algorithm": "ts"}, "--cb_explore_adf --bag 10 --epsilon 0"),
+    ({"algorithm": "ek-ucb", "rule": {"type": "igw", "gamma_scale": 7}, **NAMES}, "--cb_explore_adf --squarecb --epsilon 0 --gamma_scale 7 --gamma_exponent 0.5"),
+    ({"algorithm": "ek-ucb", "rule": {"epsilon": 0.25}, "confidence": {"type": "fixed", "beta": 0}, "context_kernel": {"type": "polynomial", "degree": 2, "offset": 1},
+      "arm_kernel": {"type": "polynomial", "degree": 2, "offset": 1}, **NAMES}, "--cb_explore_adf --epsilon 0.25 -q ::")])
+def test_a_rule_that_nobody_put_is_told_as_flags_and_stays_when_they_are_written_back(api, name, configuration, arguments):
+    api.put_tenant(name, **configuration)
+    told = policy(api, name).json
+    assert told == {"name": configuration["algorithm"], "arguments": arguments}
+    before = api.events(name)
+    assert policy(api, name, told).json == told and api.events(name) == before
+
+
+def test_all_pairs_are_polynomials_of_degree_2_where_there_are_some(api, name):
+    api.put_tenant(name, algorithm="ek-ucb", context_kernel={"type": "polynomial", "degree": 1, "offset": 1}, arm_kernel={"type": "polynomial", "degree": 1, "offset": 1}, **NAMES)
+    answer = policy(api, name, {"name": "p", "arguments": f"{GREEDY} -q ::"})
+    assert answer.headers.get("Laplaced-Ignored") is None and rule_of(api, name)[2] == 2
+    policy(api, name, {"name": "p", "arguments": GREEDY})
+    assert rule_of(api, name)[2] == 1
+    api.put_tenant(name + "-rbf", algorithm="ek-ucb", context_kernel={"type": "rbf"}, **NAMES)
+    answer = policy(api, name + "-rbf", {"name": "p", "arguments": f"{GREEDY} -q ::"})
+    assert answer.headers["Laplaced-Ignored"] == "-q" and answer.json["arguments"] == f"{GREEDY} -q ::"
+
+
+def test_a_policy_whose_rule_has_been_changed_elsewhere_is_told_as_what_is_in_force(api, name):
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    policy(api, name, {"name": "mine", "arguments": SQUARE})
+    service(api, name, {"explorationPercentage": 0.125})
+    assert policy(api, name).json == {"name": "ek-ucb", "arguments": "--cb_explore_adf --squarecb --epsilon 0.125 --gamma_scale 100 --gamma_exponent 0.25"}
+    service(api, name, {"explorationPercentage": 0})
+    assert policy(api, name).json == {"name": "mine", "arguments": SQUARE}
+
+
+@pytest.mark.parametrize("body, target, code", [
+    ({}, "/name", "InvalidPolicyContract"), ({"name": "x"}, "/arguments", "InvalidPolicyContract"), ({"name": "x" * 257, "arguments": GREEDY}, "/name", "InvalidPolicyContract"),
+    ({"name": "x", "arguments": "-" * 1025}, "/arguments", "InvalidPolicyContract"), ({"name": 1, "arguments": GREEDY}, "/name", "InvalidPolicyContract"),
+    ({"name": "x", "arguments": "--epsilon 0.1"}, "/arguments", "InvalidPolicyConfiguration"), ({"name": "x", "arguments": "--cb_explore_adf --unheard"}, "/arguments", "InvalidPolicyConfiguration"),
+    ({"name": "x", "arguments": "--ccb_explore_adf"}, "/arguments", "InvalidPolicyConfiguration"), ({"name": "x", "arguments": "--cb_explore_adf --epsilon 2"}, "/arguments", "InvalidPolicyConfiguration")])
+def test_what_is_no_policy_is_refused_by_name(api, name, body, target, code):
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    answer = policy(api, name, body, expect=400)
+    assert answer.json["error"]["code"] == answer.headers["x-ms-error-code"] == code and target in targets(answer)
+    assert len(api.events(name)) == 1
+
+
+def test_a_policy_explores_as_it_says(api, name):
+    """Probabilities of a policy that was put into a tenant that has learned, against the formula of epsilon-greedy."""
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    for i in range(12):
+        api.observe("-", {"id": "abc"[i % 3], "features": {"name": "abc"[i % 3]}}, float(i % 3 == 1), context={"hour": 1}, tenant=name)
+    policy(api, name, {"name": "x", "arguments": "--cb_explore_adf --epsilon 0.3"})
+    told = rank(api, name, contextFeatures=[{"hour": 1}], actions=[{"id": a, "features": [{"name": a}]} for a in "abc"]).json
+    assert {a["id"]: a["probability"] for a in told["ranking"]} == pytest.approx({"a": 0.1, "b": 0.8, "c": 0.1})
 
 
 # --- modes of learning -------------------------------------------------------------------------------------------------
@@ -356,25 +509,126 @@ def test_the_model_begins_anew_and_tells_its_times(api, name):
     assert api.events(name)[-1]["type"] == "forgotten" and api.model(name)["dictionary"] == []
 
 
+OCTETS = "application/octet-stream"
+
+
+def model_of(api, tenant, expect=200):
+    return api.call("GET", path("model"), tenant=tenant, expect=expect)
+
+
+def put_model(api, tenant, body, expect=204, kind=OCTETS):
+    return api.call("PUT", path("model"), raw=body, kind=kind, tenant=tenant, expect=expect)
+
+
+def taught(api, name, n, algorithm="ucb"):
+    api.put_tenant(name, algorithm=algorithm, tune=False)
+    for i in range(n):
+        rank(api, name, eventId=f"e{i}")
+        event(api, name, f"e{i}", "reward", {"value": (i % 3) / 3})
+
+
+def test_a_model_goes_out_and_comes_back(api, name):
+    taught(api, name, 9)
+    rank(api, name, eventId="open")
+    lines, digest, taken = api.events(name), api.digest(name), model_of(api, name)
+    assert taken.headers["Content-Type"] == OCTETS and taken.headers["Laplaced-Digest"] == digest
+    api.call("DELETE", path("model"), tenant=name, expect=204)
+    service(api, name, {"defaultReward": 0.5})
+    assert api.digest(name) != digest
+    assert put_model(api, name, taken.content).text == ""
+    assert api.digest(name) == digest and api.events(name) == lines
+    assert word(event(api, name, "open", "reward", {"value": 1})) == "learned"
+    assert api.call("POST", f"/tenants/{name}/verify").json["equal"]
+    put_model(api, name, taken.content, kind="application/vnd.sqlite3")
+    assert api.events(name) == lines
+
+
+def test_a_model_of_another_tenant_takes_the_place_of_this_ones(api, name):
+    taught(api, name, 5)
+    taught(api, f"{name}-b", 3, algorithm="ts")
+    put_model(api, f"{name}-b", model_of(api, name).content)
+    assert api.events(f"{name}-b") == api.events(name) and api.digest(f"{name}-b") == api.digest(name)
+    assert model_of(api, "nobody", expect=404).json["error"]["code"] == put_model(api, "nobody", b"x" * 99, expect=404).json["error"]["code"] == "ResourceNotFound"
+
+
+@pytest.mark.parametrize("spoil", [lambda b: b"no model of ours" * 99, lambda b: b"SQLite format 3\0" + bytes(4096), lambda b: b[: len(b) // 2], lambda b: b.replace(b'"propensity":', b'"propensitz":')])
+def test_what_is_no_model_is_refused_by_name_and_changes_nothing(api, name, spoil):
+    taught(api, name, 4)
+    before, digest = api.events(name), api.digest(name)
+    answer = put_model(api, name, spoil(model_of(api, name).content), expect=400)
+    assert answer.json["error"]["code"] == answer.headers["x-ms-error-code"] == "InvalidModelImportFormat"
+    assert api.events(name) == before and api.digest(name) == digest
+    assert put_model(api, name, b"{}", kind="application/json", expect=400).json["error"]["code"] == "BadRequest"
+
+
+def test_a_model_is_exchanged_under_traffic_and_survives_a_kill(tmp_path):
+    """Decisions that come meanwhile wait: none is refused, and what stands behind is one of the two logs and what came after."""
+    server = Server(tmp_path).start()
+    try:
+        api = Client(server)
+        taught(api, "t", 6)
+        taken, first, over = model_of(api, "t").content, api.events("t"), threading.Event()
+        refused = []
+        def ask():
+            mine, i = Client(server), 0
+            while not over.is_set():
+                answer = mine.call("POST", path("rank"), {"actions": ACTIONS, "eventId": f"x{threading.get_ident()}-{i}"}, tenant="t", expect=(201, 400, 404, 500))
+                refused.extend([answer.status] if answer.status != 201 else [])
+                i += 1
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        [t.start() for t in threads]
+        done = 0
+        for _ in range(60):
+            done += api.call("PUT", path("model"), raw=taken, kind=OCTETS, tenant="t", expect=(204, 500)).status == 204
+            if done == 3:
+                break
+        over.set()
+        [t.join() for t in threads]
+        assert done == 3 and refused == []
+        lines = api.events("t")
+        assert lines[: len(first)] == first and all(e["type"] == "decided" for e in lines[len(first):])
+        assert api.call("POST", "/tenants/t/verify").json["equal"]
+        digest = api.digest("t")
+        server.kill()
+        server.start()
+        assert api.events("t") == lines and api.digest("t") == digest
+        assert server.terminate() == 0
+    finally:
+        server.close()
+
+
+def test_a_model_that_is_larger_than_a_tenant_may_be_is_refused(api, name, boot):
+    small = Client(boot("--tenant-quota", "1000000"))
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    for i in range(300):
+        api.observe("-", {"id": f"o{i}", "features": {"n": str(i)}}, 1, context={"m": str(i)}, tenant=name)
+    small.put_tenant("t", algorithm="random")
+    before = small.events("t")
+    assert "may have" in put_model(small, "t", model_of(api, name).content, expect=500).json["error"]["message"]
+    assert small.events("t") == before
+
+
 def test_the_log_tells_its_times_and_goes_while_the_model_stays(api, name):
     api.put_tenant(name, algorithm="ucb", tune=False)
     answer = api.call("GET", path("logs/properties"), tenant=name, expect=404)
     assert answer.json["error"]["code"] == answer.headers["x-ms-error-code"] == "LogsPropertiesNotFound"
-    for i in range(20):  # a log that is shorter than its summary stays
+    rank(api, name, eventId="short")
+    short = api.events(name)
+    assert api.call("DELETE", path("logs"), tenant=name, expect=204).headers["Laplaced-Log"] == "kept" and api.events(name) == short
+    for i in range(20):
         rank(api, name, eventId=f"e{i}")
         event(api, name, f"e{i}", "reward", {"value": i / 20})
     lines = [e for e in api.events(name) if e["type"] in ("decided", "rewarded")]
     assert api.call("GET", path("logs/properties"), tenant=name).json == {"dateRange": {"from": lines[0]["at"], "to": lines[-1]["at"]}}
     before = api.model(name)["dictionary"]
-    api.call("DELETE", path("logs"), tenant=name, expect=204)
+    assert api.call("DELETE", path("logs"), tenant=name, expect=204).headers["Laplaced-Log"] == "compacted"
     assert {e["type"] for e in api.events(name)} <= {"summary", "dictionary"} and api.model(name)["dictionary"] == before
     api.call("GET", path("logs/properties"), tenant=name, expect=404)
 
 
 @pytest.mark.parametrize("method, what", [
-    ("POST", "configurations/applyFromEvaluation"),
-    ("GET", "configurations/policy"), ("PUT", "configurations/policy"), ("DELETE", "configurations/policy"), ("POST", "evaluations"), ("GET", "evaluations"),
-    ("GET", "evaluations/one"), ("DELETE", "evaluations/one"), ("GET", "model"), ("PUT", "model")])
+    ("GET", "featureImportances"),
+    ("PUT", "featureImportances/one"), ("GET", "featureImportances/one"), ("DELETE", "featureImportances/one")])
 def test_what_is_not_offered_is_told_by_name(api, name, method, what):
     api.put_tenant(name, algorithm="random")
     answer = api.call(method, path(what, "v1.1-preview.3"), {} if method in ("POST", "PUT") else None, tenant=name, expect=501)
@@ -428,15 +682,18 @@ def test_the_key_comes_as_that_services_did_and_names_the_tenant(boot, tmp_path)
     assert rank(admin, "nobody", expect=404).json["error"]["code"] == "ResourceNotFound"
 
 
-def test_an_event_survives_a_kill(tmp_path):
+def test_events_and_what_was_put_survive_a_kill(tmp_path):
     server = Server(tmp_path).start()
     try:
         api = Client(server)
         api.put_tenant("t", algorithm="random")
         told = rank(api, "t", eventId="e").json
+        service(api, "t", {"modelExportFrequency": "PT2M"})
+        kept = policy(api, "t", {"name": "mine", "arguments": SQUARE}).json, service(api, "t").json
         server.kill()
         server.start()
         assert rank(api, "t", eventId="e").json == told
+        assert (policy(api, "t").json, service(api, "t").json) == kept and kept[1]["modelExportFrequency"] == "PT2M"
         assert word(event(api, "t", "e", "reward", {"value": 1})) == "learned"
         assert server.terminate() == 0
     finally:

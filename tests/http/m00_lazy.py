@@ -101,7 +101,7 @@ def every_request_of_a_tenant():
         if "500" not in operation["responses"] or name in ("evaluateFlags", "trackEvents"):  # those open many
             continue
         template = next(p for p, item in CONTRACT.doc["paths"].items() if item.get(method, {}).get("operationId") == name)
-        path = template.replace("{tenant}", "t").replace("{user}", "u").replace("{version}", "v1.0").replace("{event}", "e")
+        path = template.replace("{tenant}", "t").replace("{user}", "u").replace("{version}", "v1.0").replace("{event}", "e").replace("{evaluation}", "e")
         kind = next(iter(operation["requestBody"]["content"])) if "requestBody" in operation else None
         yield method.upper(), path, kind
 

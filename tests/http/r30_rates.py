@@ -19,6 +19,9 @@ BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "
           "rankActions": {"actions": [{"id": "a"}]}, "rewardEvent": {"value": 1}, "putService": {},
           "askPosterior": {"users": ["u"], "arms": ["a"]},
           "promote": {"challenger": "none"}, "beginEvaluation": {"policies": ["logged"]}, "rollback": {},
+          "putPolicy": {"name": "p", "arguments": "--cb_explore_adf"},
+          "applyFromEvaluation": {"evaluationId": "none", "policyName": "p"}, **{f"{verb}RankEvaluation": {"name": "e", "startTime": "2020-01-01T00:00:00Z", "endTime": "2030-01-01T00:00:00Z", "policies": []}
+                                                                                for verb in ("begin", "put")},
           "replay": [{"type": "replay", "configuration": {"algorithm": "ts"}, "log": "own"}]}
 
 
@@ -33,6 +36,8 @@ def metric(client, name):
 def send(client, name, tenant, **more):
     path = re.sub(r"\{(user|evaluation|event)\}", "nobody", template_of(name).replace("{tenant}", tenant).replace("{version}", "v1.0"))
     path += QUERIES.get(name, "")
+    if name == "putRankModelFile":
+        return client.call("PUT", path, raw=b"no file", kind="application/octet-stream", tenant=tenant, **more)
     return client.call(CONTRACT.operations[name][0].upper(), path, BODIES.get(name), kind=NDJSON if name == "replay" else None, tenant=tenant, **more)
 
 

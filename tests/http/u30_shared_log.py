@@ -66,7 +66,7 @@ def test_a_tenant_that_nobody_here_knows_may_be_another_servers(lonely):
 
 def test_what_several_servers_cannot_do_yet_is_refused_by_name(lonely):
     api = Client(lonely, key=KEY)
-    assert len(ALONE) == 5
+    assert len(ALONE) == 6
     seen = {"importLog", "restoreTenant"}  # of compacted logs alone: tests/cluster/test_beside.py
     for name, method, path, body in requests_of_every_operation():
         if name not in ALONE - seen:

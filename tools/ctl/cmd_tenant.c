@@ -10,10 +10,11 @@
 #include "ctl/commands.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/vw_flags.h"
 #include "common/http_client.h"
-#include "ctl/from_vw.h"
 
 /* set: in the order of the command line; a later one wins */
 struct tenant_options {
@@ -179,16 +180,21 @@ static void print_row(const struct json_t *t)
 /* No server is asked: the configuration goes to the output, for `put NAME -`, what is said of it to the other one. */
 static int from_vw(const char *flags)
 {
-    struct lc_text out = {0}, remarks = {0};
-    const int status = lc_from_vw(flags, &out, &remarks);
-    if (status == 0) {
-        fputs(out.data, stdout);
-        if (remarks.n > 0)
-            fputs(remarks.data, stderr);
-    }
-    lc_text_close(&out);
-    lc_text_close(&remarks);
-    return status;
+    struct ld_message why;
+    struct ld_text out;
+    struct ld_vw vw;
+    size_t n;
+    if (ld_vw_read(flags, &vw, &why) != 0)
+        return lc_fail("%s", why.text);
+    ld_text_init(&out);
+    ld_vw_put_configuration(&out, &vw);
+    char *text = ld_text_take(&out, &n);
+    if (text != NULL)
+        lc_say("%s", text);
+    for (size_t i = 0; text != NULL && i < vw.n; i++)
+        fprintf(stderr, "%s: %s\n", vw.remark[i].flag, vw.remark[i].text);
+    free(text);
+    return text != NULL ? 0 : lc_fail("out of memory");
 }
 
 /* Options are taken with every verb and used by those that they name. */

@@ -237,7 +237,8 @@ START_TEST(an_id_may_be_a_segment_in_the_middle)
         const char *path, *rest;
     } cases[] = {{"/personalizer/v1.0/events/e/reward", "e"},
                  {"/personalizer/v1.1-preview.3/events/reward/reward", "reward"},
-                 {"/personalizer/v1.0/events/a%2Fb%25/reward", "a/b%"}};
+                 {"/personalizer/v1.0/events/a%2Fb%25/reward", "a/b%"},
+                 {"/personalizer/events/e/reward", "e"}}; /* of 2022 */
     static const char *const none[] = {
         "/personalizer/v1.0/events//reward",   "/personalizer/v1.0/events/a/b/reward",
         "/personalizer/v1.0/events/a/reward/", "/personalizer/v1.00/events/a/reward",

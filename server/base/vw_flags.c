@@ -1,4 +1,4 @@
-/* Flags of `vw --cb_explore_adf` -> a tenant's configuration.
+/* Flags of `vw --cb_explore_adf` as a tenant's configuration, and back.
  *
  *   flag                              here
  *   (epsilon-greedy) --epsilon E      rule ucb with beta 0: the greatest mean, and epsilon E; 0.05 as in VW
@@ -11,14 +11,11 @@
  * The model is VW's with a prior: (1 + x.x') (1 + a.a') has a constant, each feature, and each product of a feature of
  * the context with one of the arm. How fast VW steps, and how it hashes and regularises, has no counterpart: evidence
  * finds the scales. */
-#include "ctl/from_vw.h"
+#include "base/vw_flags.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "common/args.h"
 
 #define MOST_WORD 256
 
@@ -114,13 +111,9 @@ static const struct flag {
     {"--preserve_performance_counters", false, MEANS_NOTHING},
 };
 
-/* What the flags have said so far. */
-struct said {
-    bool has_task, has_epsilon, has_all_pairs;
-    const char *rule; /* NULL: epsilon-greedy */
-    double epsilon, gamma_scale, gamma_exponent;
-    struct lc_text *remarks;
-};
+#define DEFAULT_EPSILON 0.05
+#define DEFAULT_GAMMA_SCALE 10
+#define DEFAULT_GAMMA_EXPONENT 0.5
 
 /* --- words --------------------------------------------------------------------------------------------------- */
 
@@ -166,73 +159,82 @@ static const struct flag *find(const char *word, const char **value)
 
 /* --- meanings -------------------------------------------------------------------------------------------------- */
 
-static int read_number(const struct flag *flag, const char *value, double most, double *out)
+static int read_number(const struct flag *flag, const char *value, double most, double *out, struct ld_message *why)
 {
     char *end = NULL;
     *out = value != NULL ? strtod(value, &end) : -1;
     if (value == NULL || end == value || *end != '\0' || !(*out >= 0 && *out <= most))
-        return lc_fail("%s %s: expected a number from 0 to %g", flag->name, value != NULL ? value : "", most);
+        return ld_fail(why, "%s %s: expected a number from 0 to %g", flag->name, value != NULL ? value : "", most);
     return 0;
 }
 
-static void remark(struct said *s, const struct flag *flag, const char *text)
+/* Once of a flag, whatever is said of it again. */
+static void remark(struct ld_vw *vw, const struct flag *flag, bool is_idle, const char *text)
 {
-    lc_text_printf(s->remarks, "%s: %s\n", flag->name, text);
+    for (size_t i = 0; i < vw->n; i++)
+        if (vw->remark[i].flag == flag->name && vw->remark[i].text == text)
+            return;
+    if (vw->n < LD_VW_REMARKS)
+        vw->remark[vw->n++] = (struct ld_vw_remark){flag->name, text, is_idle, flag->meaning == MEANS_PAIRS};
 }
 
-static int take_rule(struct said *s, const struct flag *flag, const char *rule)
+static int take_rule(struct ld_vw *vw, const struct flag *flag, enum ld_vw_rule rule, struct ld_message *why)
 {
-    if (s->rule != NULL && strcmp(s->rule, rule) != 0)
-        return lc_fail("%s: the flags before it have asked for another kind of exploration", flag->name);
-    s->rule = rule;
+    if (vw->rule != LD_VW_GREEDY && vw->rule != rule)
+        return ld_fail(why, "%s: the flags before it have asked for another kind of exploration", flag->name);
+    vw->rule = rule;
     return 0;
 }
 
-static int take_pairs(struct said *s, const struct flag *flag, const char *value)
+static int take_pairs(struct ld_vw *vw, const struct flag *flag, const char *value)
 {
     const bool is_all = strncmp(value, "::", 2) == 0;
-    s->has_all_pairs |= is_all;
-    remark(s, flag,
-           is_all ? "context and arm have polynomials of degree 2: products of up to four features are in the model"
-                  : "every product of a feature of the context with one of the arm is in the model, whatever it says");
+    vw->has_all_pairs |= is_all;
+    if (is_all)
+        remark(vw, flag, false,
+               "context and arm have polynomials of degree 2: products of up to four features are in the model");
+    else
+        remark(vw, flag, true,
+               "every product of a feature of the context with one of the arm is in the model, whatever it says");
     return 0;
 }
 
-static int take(struct said *s, const struct flag *flag, const char *value)
+static int take(struct ld_vw *vw, const struct flag *flag, const char *value, struct ld_message *why)
 {
     switch (flag->meaning) {
     case MEANS_TASK:
-        s->has_task = true;
+        vw->has_task = true;
         return 0;
     case MEANS_EPSILON:
-        s->has_epsilon = true;
-        return read_number(flag, value, 1, &s->epsilon);
+        vw->has_epsilon = true;
+        return read_number(flag, value, 1, &vw->epsilon, why);
     case MEANS_SQUARECB:
-        return take_rule(s, flag, "igw");
+        return take_rule(vw, flag, LD_VW_SQUARECB, why);
     case MEANS_GAMMA_SCALE:
-        return read_number(flag, value, 1e9, &s->gamma_scale);
+        return read_number(flag, value, 1e9, &vw->gamma_scale, why);
     case MEANS_GAMMA_EXPONENT:
-        return read_number(flag, value, 1, &s->gamma_exponent);
+        return read_number(flag, value, 1, &vw->gamma_exponent, why);
     case MEANS_UCB:
-        remark(s, flag, "arms are drawn by the rule `ucb`, the nearest: the greatest upper bound");
-        return take_rule(s, flag, "ucb");
+        remark(vw, flag, false, "arms are drawn by the rule `ucb`, the nearest: the greatest upper bound");
+        return take_rule(vw, flag, LD_VW_UCB, why);
     case MEANS_THOMPSON:
-        remark(s, flag, "arms are drawn by the rule `thompson`, the nearest: as often as they may be best");
-        return take_rule(s, flag, "thompson");
+        remark(vw, flag, false, "arms are drawn by the rule `thompson`, the nearest: as often as they may be best");
+        return take_rule(vw, flag, LD_VW_THOMPSON, why);
     case MEANS_PAIRS:
-        return take_pairs(s, flag, value);
+        return take_pairs(vw, flag, value);
     case MEANS_OTHER_TASK:
-        return lc_fail("%s: a tenant does what --cb_explore_adf does, and nothing of this", flag->name);
+        return ld_fail(why, "%s: a tenant does what --cb_explore_adf does, and nothing of this", flag->name);
     case MEANS_STEPS:
-        remark(s, flag, "of no effect: the model is exact or sketched, and evidence finds its scales");
+        remark(vw, flag, true, "of no effect: the model is exact or sketched, and evidence finds its scales");
         return 0;
     case MEANS_LEAVING:
-        remark(s, flag,
+        remark(vw, flag, true,
                "of no effect: every feature is in the model; leave out what should not be, or give its namespace a "
                "small weight");
         return 0;
     case MEANS_HASHING:
-        remark(s, flag, "of no effect: `features.dim` is the number of coordinates, `features.seed` that of the hash");
+        remark(vw, flag, true,
+               "of no effect: `features.dim` is the number of coordinates, `features.seed` that of the hash");
         return 0;
     case MEANS_NOTHING:
         return 0;
@@ -240,62 +242,93 @@ static int take(struct said *s, const struct flag *flag, const char *value)
     return 0;
 }
 
-static int read_flags(const char *text, struct said *s)
+int ld_vw_read(const char *text, struct ld_vw *out, struct ld_message *why)
 {
     char word[MOST_WORD], next[MOST_WORD];
     bool is_bad = false;
+    *out = (struct ld_vw){.gamma_scale = DEFAULT_GAMMA_SCALE, .gamma_exponent = DEFAULT_GAMMA_EXPONENT};
     for (size_t n = 0; next_word(&text, word, &is_bad); n++) {
         const char *value = NULL;
         if (n == 0 && strcmp(word, "vw") == 0)
             continue;
         const struct flag *flag = find(word, &value);
         if (flag == NULL)
-            return lc_fail("%s: no flag of vw that is known here", word);
+            return ld_fail(why, "%s: no flag of vw that is known here", word);
         if (flag->has_value && value == NULL && next_word(&text, next, &is_bad))
             value = next;
         if (is_bad)
-            return lc_fail("%s: its value has no end, or more than %d bytes", flag->name, MOST_WORD - 1);
+            return ld_fail(why, "%s: its value has no end, or more than %d bytes", flag->name, MOST_WORD - 1);
         if (flag->has_value && value == NULL)
-            return lc_fail("%s: its value is missing", flag->name);
+            return ld_fail(why, "%s: its value is missing", flag->name);
         if (!flag->has_value && value != NULL)
-            return lc_fail("%s: it takes no value", flag->name);
-        if (take(s, flag, value) != 0)
-            return 1;
+            return ld_fail(why, "%s: it takes no value", flag->name);
+        if (take(out, flag, value, why) != 0)
+            return -1;
     }
-    return s->has_task ? 0 : lc_fail("expected --cb_explore_adf among the flags");
+    if (!out->has_epsilon)
+        out->epsilon = out->rule == LD_VW_GREEDY ? DEFAULT_EPSILON : 0;
+    return out->has_task ? 0 : ld_fail(why, "expected --cb_explore_adf among the flags");
 }
 
 /* --- the configuration ------------------------------------------------------------------------------------------- */
 
+const char *const ld_vw_rules[LD_VW_N_RULES] = {"ucb", "ucb", "igw", "thompson"};
+
 /* VW explores evenly besides with epsilon-greedy alone, unless told. */
-static void write_rule(const struct said *s, struct lc_text *out)
+void ld_vw_put_rule(struct ld_text *t, const struct ld_vw *vw, bool is_patch)
 {
-    const bool is_greedy = s->rule == NULL;
-    const double epsilon = s->has_epsilon ? s->epsilon : is_greedy ? 0.05 : 0;
-    lc_text_printf(out, "  \"rule\": {\"type\": \"%s\", \"epsilon\": ", is_greedy ? "ucb" : s->rule);
-    lc_text_number(out, epsilon);
-    if (!is_greedy && strcmp(s->rule, "igw") == 0) {
-        lc_text_puts(out, ", \"gamma_scale\": ");
-        lc_text_number(out, s->gamma_scale);
-        lc_text_puts(out, ", \"gamma_exponent\": ");
-        lc_text_number(out, s->gamma_exponent);
+    ld_text_key(t, "rule");
+    ld_text_lit(t, "{");
+    ld_text_put_string(t, "type", ld_vw_rules[vw->rule]);
+    ld_text_put_number(t, "epsilon", vw->epsilon);
+    if (vw->rule == LD_VW_SQUARECB) {
+        ld_text_put_number(t, "gamma_scale", vw->gamma_scale);
+        ld_text_put_number(t, "gamma_exponent", vw->gamma_exponent);
     }
-    lc_text_puts(out, "}");
-    if (is_greedy)
-        lc_text_puts(out, ",\n  \"confidence\": {\"type\": \"fixed\", \"beta\": 0}");
+    ld_text_lit(t, "}");
+    if (vw->rule != LD_VW_GREEDY && !is_patch)
+        return;
+    ld_text_key(t, "confidence");
+    ld_text_lit(t, vw->rule == LD_VW_GREEDY ? "{\"type\":\"fixed\",\"beta\":0}" : "null");
 }
 
-int lc_from_vw(const char *text, struct lc_text *out, struct lc_text *remarks)
+void ld_vw_put_configuration(struct ld_text *t, const struct ld_vw *vw)
 {
-    struct said s = {.gamma_scale = 10, .gamma_exponent = 0.5, .remarks = remarks};
-    if (read_flags(text, &s) != 0)
-        return 1;
-    const int degree = s.has_all_pairs ? 2 : 1;
-    lc_text_puts(out, "{\n  \"algorithm\": \"ek-ucb\",\n  \"features\": {\"mapping\": \"names-1\"},\n"
-                      "  \"user_kernel\": {\"type\": \"ones\"},\n");
-    lc_text_printf(out, "  \"context_kernel\": {\"type\": \"polynomial\", \"degree\": %d, \"offset\": 1},\n", degree);
-    lc_text_printf(out, "  \"arm_kernel\": {\"type\": \"polynomial\", \"degree\": %d, \"offset\": 1},\n", degree);
-    write_rule(&s, out);
-    lc_text_puts(out, "\n}\n");
-    return 0;
+    static const char *const kernels[] = {"context_kernel", "arm_kernel"};
+    ld_text_lit(t,
+                "{\"algorithm\":\"ek-ucb\",\"features\":{\"mapping\":\"names-1\"},\"user_kernel\":{\"type\":\"ones\"}");
+    for (size_t i = 0; i < 2; i++) {
+        ld_text_key(t, kernels[i]);
+        ld_text_lit(t, "{\"type\":\"polynomial\"");
+        ld_text_put_count(t, "degree", vw->has_all_pairs ? 2 : 1);
+        ld_text_put_count(t, "offset", 1);
+        ld_text_lit(t, "}");
+    }
+    ld_vw_put_rule(t, vw, false);
+    ld_text_lit(t, "}");
+}
+
+/* --- and back -------------------------------------------------------------------------------------------------------
+ */
+
+bool ld_vw_is_same(const struct ld_vw *a, const struct ld_vw *b)
+{
+    return a->rule == b->rule && a->epsilon == b->epsilon && a->has_all_pairs == b->has_all_pairs &&
+           (a->rule != LD_VW_SQUARECB || (a->gamma_scale == b->gamma_scale && a->gamma_exponent == b->gamma_exponent));
+}
+
+void ld_vw_put_flags(struct ld_text *t, const struct ld_vw *vw)
+{
+    static const char *const kinds[LD_VW_N_RULES] = {"", " --regcb", " --squarecb", " --bag 10"};
+    ld_text_lit(t, "--cb_explore_adf");
+    ld_text_lit(t, kinds[vw->rule]);
+    ld_text_lit(t, " --epsilon ");
+    ld_text_number(t, vw->epsilon);
+    if (vw->rule == LD_VW_SQUARECB) {
+        ld_text_lit(t, " --gamma_scale ");
+        ld_text_number(t, vw->gamma_scale);
+        ld_text_lit(t, " --gamma_exponent ");
+        ld_text_number(t, vw->gamma_exponent);
+    }
+    ld_text_lit(t, vw->has_all_pairs ? " -q ::" : "");
 }
