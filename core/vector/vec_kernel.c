@@ -25,6 +25,9 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "base/alloc.h"
 #include "linalg/clones.h"
@@ -168,6 +171,38 @@ void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const d
         shape(k, width, t);
         for (size_t i = 0; i < width; i++)
             out[first + i] *= t[i];
+    }
+}
+
+/* Eight coordinates to a byte. */
+static inline uint64_t mark_eight(const double *x)
+{
+#ifdef __SSE2__
+    uint64_t bits = 0;
+    for (size_t d = 0; d < 8; d += 2) {
+        const __m128d is_set = _mm_cmpneq_pd(_mm_loadu_pd(x + d), _mm_setzero_pd());
+        bits |= (uint64_t)(unsigned)_mm_movemask_pd(is_set) << d;
+    }
+    return bits;
+#else
+    uint64_t bits = 0;
+    for (size_t d = 0; d < 8; d++)
+        bits |= (uint64_t)(x[d] != 0) << d;
+    return bits;
+#endif
+}
+
+void kb_vec_mark(size_t dim, const double *x, uint64_t *marks)
+{
+    for (size_t w = 0; w < kb_vec_mark_words(dim); w++, x += 64) {
+        const size_t n = dim - w * 64 < 64 ? dim - w * 64 : 64;
+        uint64_t bits = 0;
+        size_t d = 0;
+        for (; d + 8 <= n; d += 8)
+            bits |= mark_eight(x + d) << d;
+        for (; d < n; d++)
+            bits |= (uint64_t)(x[d] != 0) << d;
+        marks[w] = bits;
     }
 }
 

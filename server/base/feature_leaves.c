@@ -25,6 +25,23 @@ static int by_name(const void *a, const void *b)
     return strcmp(l->name, r->name);
 }
 
+/* A few are sorted where they stand. */
+static void sort_spaces(struct ld_space *space, size_t n)
+{
+    if (n > 16) {
+        qsort(space, n, sizeof *space, by_name);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        const struct ld_space moved = space[i];
+        size_t k = i;
+
+        for (; k > 0 && by_name(&space[k - 1], &moved) > 0; k--)
+            space[k] = space[k - 1];
+        space[k] = moved;
+    }
+}
+
 static int by_text(const char *a, const char *b)
 {
     if (a == NULL || b == NULL)
@@ -32,17 +49,23 @@ static int by_text(const char *a, const char *b)
     return strcmp(a, b);
 }
 
+/* Of one namespace and one hash. */
+static int by_spelling(const struct ld_leaf *a, const struct ld_leaf *b)
+{
+    const int way = memcmp(a->path, b->path, a->n_path < b->n_path ? a->n_path : b->n_path);
+    if (way != 0 || a->n_path != b->n_path)
+        return way != 0 ? way : a->n_path < b->n_path ? -1 : 1;
+    return by_text(a->text, b->text);
+}
+
 /* 0: one key. */
-static int by_key(const struct ld_leaf *a, const struct ld_leaf *b)
+static inline int by_key(const struct ld_leaf *a, const struct ld_leaf *b)
 {
     if (a->space != b->space)
         return a->space < b->space ? -1 : 1;
     if (a->hash != b->hash)
         return a->hash < b->hash ? -1 : 1;
-    const int way = memcmp(a->path, b->path, a->n_path < b->n_path ? a->n_path : b->n_path);
-    if (way != 0 || a->n_path != b->n_path)
-        return way != 0 ? way : a->n_path < b->n_path ? -1 : 1;
-    return by_text(a->text, b->text);
+    return by_spelling(a, b);
 }
 
 static int in_order(const void *a, const void *b)
@@ -118,7 +141,7 @@ void ld_names_add_up(struct ld_names *names, const struct ld_name_map *map, doub
     struct ld_leaf *leaf = names->leaf;
     size_t rank[LD_NAMES_MOST_LEAVES + 1];
 
-    qsort(names->space, names->n_spaces, sizeof *names->space, by_name);
+    sort_spaces(names->space, names->n_spaces);
     for (size_t i = 0; i < names->n_spaces; i++)
         rank[names->space[i].number] = i;
     for (size_t i = 0; i < names->n_leaves; i++) {
@@ -132,4 +155,7 @@ void ld_names_add_up(struct ld_names *names, const struct ld_name_map *map, doub
             end++;
         put_block(leaf + i, end - i, map->dim, weight_of(map, names->space[leaf[i].space].name), x);
     }
+    names->largest = 0;
+    for (size_t i = 0; i < n; i++)
+        names->largest = fmax(names->largest, fabs(x[ld_hash_place(leaf[i].hash, map->dim)]));
 }

@@ -38,10 +38,11 @@ struct ld_names {
     char *path; /* of all leaves, one behind the other */
     struct ld_space *space;
     size_t n_leaves, cap_leaves, n_path, cap_path, n_spaces, cap_spaces;
+    double largest;    /* coordinate of the last vector, in size: as weights make it */
     const char *limit; /* static: the one that the last object has passed, and what it is; NULL: none */
     uint32_t most;
 };
-/* x, of zeros, becomes the vector of the leaves. */
+/* x, of zeros, becomes the vector of the leaves; names->largest is set. */
 void ld_names_add_up(struct ld_names *names, const struct ld_name_map *map, double *x);
 
 #endif

@@ -229,14 +229,14 @@ static enum kb_err go_down(struct walk *w, const char *name, struct mark *mark)
         w->path[n++] = '^';
     else if (w->depth > 0)
         return pass_path(w);
-    for (; *name != '\0'; name++) {
-        const bool is_escaped = *name == '\\' || *name == '^' || *name == '=';
+    for (char c = *name; c != '\0'; c = *++name) {
+        const bool is_escaped = c == '\\' || c == '^' || c == '=';
 
         if (n + is_escaped >= LD_NAMES_PATH_BYTES)
             return pass_path(w);
         if (is_escaped)
             w->path[n++] = '\\';
-        w->path[n++] = *name;
+        w->path[n++] = c;
     }
     ld_murmur_add(&w->hash, w->path + w->n_path, n - w->n_path);
     w->n_path = n;
