@@ -25,9 +25,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "base/alloc.h"
 #include "linalg/clones.h"
@@ -177,19 +174,19 @@ void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const d
 /* Eight coordinates to a byte. */
 static inline uint64_t mark_eight(const double *x)
 {
+    uint64_t bits = 0;
 #ifdef __SSE2__
-    uint64_t bits = 0;
+    typedef double two __attribute__((vector_size(16)));
+    typedef double stretch __attribute__((vector_size(16), aligned(sizeof(double)), may_alias));
     for (size_t d = 0; d < 8; d += 2) {
-        const __m128d is_set = _mm_cmpneq_pd(_mm_loadu_pd(x + d), _mm_setzero_pd());
-        bits |= (uint64_t)(unsigned)_mm_movemask_pd(is_set) << d;
+        const two at = *(const stretch *)(x + d);
+        bits |= (uint64_t)(unsigned)__builtin_ia32_movmskpd((two)(at != (two){0})) << d;
     }
-    return bits;
 #else
-    uint64_t bits = 0;
     for (size_t d = 0; d < 8; d++)
         bits |= (uint64_t)(x[d] != 0) << d;
-    return bits;
 #endif
+    return bits;
 }
 
 void kb_vec_mark(size_t dim, const double *x, uint64_t *marks)
