@@ -164,7 +164,7 @@ static size_t add_space(struct ld_names *names, const char *name)
     if (space == NULL)
         return NO_SPACE;
     names->space = space;
-    names->space[names->n_spaces] = (struct ld_space){name, names->n_spaces};
+    names->space[names->n_spaces] = (struct ld_space){.name = name, .number = names->n_spaces};
     return names->n_spaces++;
 }
 
