@@ -75,12 +75,14 @@ void ld_in_features(struct ld_in *in, const struct ld_value *v, struct ld_name_m
     if (ld_is(v, LD_V_NULL))
         return;
     out->dim = LD_NAMES_DIM;
-    if (!ld_in_members(in, v, &ld_feature_names_rules, read_member, out))
+    (void)ld_in_members(in, v, &ld_feature_names_rules, read_member, out);
+    const char *mapping = ld_string_of(ld_member_of(v, "mapping"));
+    if (mapping == NULL)
         return;
-    const bool has_own = strcmp(ld_string_of(ld_member_of(v, "mapping")), LD_NAMES_OWN_MAPPING) == 0;
-    if (!has_own && out->spaces.n > 0)
+    const bool has_own = strcmp(mapping, LD_NAMES_OWN_MAPPING) == 0;
+    if (!has_own && ld_member_of(v, "namespaces") != NULL)
         ld_in_fault(in, "namespaces", "are of the mapping %s", LD_NAMES_OWN_MAPPING);
-    else if (has_own && out->spaces.n == 0)
+    else if (has_own && ld_n_members(ld_member_of(v, "namespaces")) == 0)
         ld_in_fault(in, "namespaces", "required: the coordinates of at least one namespace, by its name");
     else if (has_own && kb_split_sum(&out->spaces) >= (double)out->dim)
         ld_in_fault(in, "namespaces",
