@@ -178,7 +178,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers walks format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-scale bench-servers bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
+.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers walks format format-check bench bench-room bench-arms bench-names bench-spaces bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-scale bench-servers bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -289,6 +289,9 @@ bench-arms: all $(OUT)/tests/bench/bench_load ## CPU of decisions and rewards wh
 bench-names: all $(OUT)/tests/bench/bench_load ## CPU of a decision among 20 actions with named features, beside arms of the catalogue (docs/FEATURES.md)
 	@mkdir -p $(BUILD)/bench
 	$(PYTHON) tests/bench/names.py $(OUT) $(BUILD)/bench/names.jsonl $(ARGS)
+bench-spaces: all ## what weights of namespaces are worth, over some seeds (docs/FEATURES.md)
+	@mkdir -p $(BUILD)/bench
+	$(PYTHON) tests/bench/spaces.py $(OUT) $(BUILD)/bench/spaces.jsonl $(ARGS)
 bench-threads: all $(OUT)/tests/bench/bench_load ## one hot tenant on one serving thread and on two (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/threads.py $(OUT) $(BUILD)/bench/threads.jsonl $(ARGS)
 bench-sweep: all $(OUT)/tests/bench/bench_load $(OUT)/tests/bench/bench_empty ## a decision's CPU over candidates, dimensions, dictionary and history (docs/PERFORMANCE.md)

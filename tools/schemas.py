@@ -197,7 +197,7 @@ def snake(name):
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Request")).lower()
 
 
-VALUES = ("Id", "DecisionId", "Edge", "Pair", "Weight", "Rewards", "AttributeName", "AttributeValue", "AttributeValues", "Hour", "RangeEnd", "SplitWeight", "FeatureWeight", "MetricName")  # what is read where it is no member
+VALUES = ("Id", "DecisionId", "Edge", "Pair", "Weight", "Rewards", "AttributeName", "AttributeValue", "AttributeValues", "Hour", "RangeEnd", "SplitWeight", "FeatureWeight", "FeatureSpace", "MetricName")  # what is read where it is no member
 
 
 class Rules:

@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define KB_MOST_MAGNITUDE 1e30
 #define KB_MOST_FACTOR 1e30
@@ -34,11 +35,24 @@ static inline bool kb_is_measurable(double x)
     return fabs(x) <= KB_MOST_MAGNITUDE;
 }
 
-/* The first of n values that is not; n: all are. NULL is fine when n is 0. */
+/* The first of n values that is not; n: all are. NULL is fine when n is 0. Eight at a time, by their bits: those of a
+ * double without its sign are an integer that grows with its size, infinity and NaN at the end. */
 static inline size_t kb_first_unmeasurable(const double *x, size_t n)
 {
+    const double most = KB_MOST_MAGNITUDE;
+    uint64_t limit, over = 0;
     size_t i = 0;
 
+    memcpy(&limit, &most, sizeof limit);
+    for (; i + 8 <= n; i += 8) {
+        uint64_t bits[8];
+
+        memcpy(bits, x + i, sizeof bits);
+        for (size_t j = 0; j < 8; j++)
+            over |= limit - (bits[j] & UINT64_MAX >> 1);
+        if (over >> 63 != 0)
+            break;
+    }
     while (i < n && kb_is_measurable(x[i]))
         i++;
     return i;

@@ -129,8 +129,13 @@ static void scale_arms_many(const struct kb_kernel *k, const struct kb_support *
                             const struct kb_candidates *cand, size_t c0, size_t n_c, double *out, size_t ld)
 {
     if (n > 0 && n_c > 0 && !compares_arm_ids(k) && cand->features != NULL) {
-        kb_vec_kernel_scale_many(&k->arm, k->arm_dim, s->x + k->context_dim, s->dim, n, cand->features + c0, n_c, out,
-                                 ld);
+        const struct kb_vec_points points = {.x = s->x + k->context_dim,
+                                             .stride = s->dim,
+                                             .n = n,
+                                             .marks = s->marks,
+                                             .n_words = kb_vec_mark_words(s->dim),
+                                             .skip = k->context_dim};
+        kb_vec_kernel_scale_many(&k->arm, k->arm_dim, &points, cand->features + c0, n_c, out, ld);
         return;
     }
     for (size_t c = 0; c < n_c; c++)

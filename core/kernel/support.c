@@ -7,6 +7,7 @@
  *   level[i]   for kernels with levels (elimination.h); else 0
  *   part[i]    for kernels that are sums (component_kernel.h); else 0
  *   x[i]       context, then features: dim doubles, copied
+ *   marks[i]   a bit for each of them: whether it is not 0 (vec_many.c)
  *
  * `put` writes behind the points in force, where readers do not look: a staged dictionary point can be evaluated
  * against the whole history while decisions go on. `push` puts and counts. Neither allocates: `reserve` does, and
@@ -19,6 +20,7 @@
 #include <string.h>
 
 #include "base/grow.h"
+#include "vector/vec_kernel.h"
 
 #define FIRST_POINTS 16u
 
@@ -36,6 +38,7 @@ void kb_support_close(struct kb_support *s)
     kb_free(s->level);
     kb_free(s->part);
     kb_free(s->x);
+    kb_free(s->marks);
     kb_support_init(s, s->dim);
 }
 
@@ -54,6 +57,8 @@ enum kb_err kb_support_grow(struct kb_support *s, size_t n_more, struct kb_moves
     KB_TRY(kb_moves_add(m, &s->anchor, s->n, cap, sizeof *s->anchor, NULL));
     KB_TRY(kb_moves_add(m, &s->arm, s->n, cap, sizeof *s->arm, NULL));
     KB_TRY(kb_moves_add(m, &s->x, s->n * s->dim, cap * s->dim, sizeof *s->x, NULL));
+    KB_TRY(kb_moves_add(m, &s->marks, s->n * kb_vec_mark_words(s->dim), cap * kb_vec_mark_words(s->dim),
+                        sizeof *s->marks, NULL));
     KB_TRY(kb_moves_add(m, &s->part, s->n, cap, sizeof *s->part, NULL));
     KB_TRY(kb_moves_add(m, &s->level, s->n, cap, sizeof *s->level, &s->cap));
 out:
@@ -79,6 +84,19 @@ void kb_support_put(struct kb_support *s, size_t i, const struct kb_point *p, ui
     s->part[i] = p->part;
     if (s->dim > 0)
         memcpy(s->x + i * s->dim, p->x, s->dim * sizeof *p->x);
+    kb_support_mark(s, i);
+}
+
+void kb_support_mark(struct kb_support *s, size_t i)
+{
+    if (s->dim > 0)
+        kb_vec_mark(s->dim, s->x + i * s->dim, s->marks + i * kb_vec_mark_words(s->dim));
+}
+
+size_t kb_support_point_bytes(const struct kb_support *s)
+{
+    return sizeof *s->user + sizeof *s->anchor + sizeof *s->arm + sizeof *s->level + sizeof *s->part +
+           s->dim * sizeof *s->x + kb_vec_mark_words(s->dim) * sizeof *s->marks;
 }
 
 void kb_support_push(struct kb_support *s, const struct kb_point *p, uint32_t anchor)

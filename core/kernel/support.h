@@ -29,7 +29,8 @@ struct kb_support {
     size_t dim, n, cap;
     struct kb_user *user;
     uint32_t *anchor, *arm, *level, *part;
-    double *x; /* [cap][dim] */
+    double *x;       /* [cap][dim] */
+    uint64_t *marks; /* [cap][kb_vec_mark_words(dim)] which of x are not 0 */
     struct kb_arm_columns
         *columns; /* borrowed: what is kept of arms against these points (arm_columns.h); NULL: none */
 };
@@ -41,6 +42,10 @@ enum kb_err kb_support_reserve(struct kb_support *s, size_t n_more);
 enum kb_err kb_support_grow(struct kb_support *s, size_t n_more, struct kb_moves *m);
 void kb_support_push(struct kb_support *s, const struct kb_point *p, uint32_t anchor); /* room reserved */
 struct kb_point kb_support_point(const struct kb_support *s, size_t i);
+/* Of one point in all arrays. */
+size_t kb_support_point_bytes(const struct kb_support *s);
+/* To be called behind a vector that was written to s->x in place. */
+void kb_support_mark(struct kb_support *s, size_t i);
 
 /* Writes p behind those in force (index n) without counting it: readers do not see it. Room reserved. */
 void kb_support_put(struct kb_support *s, size_t i, const struct kb_point *p, uint32_t anchor);

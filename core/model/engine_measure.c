@@ -5,6 +5,7 @@
  * vectors that the tenant has: those it has learned, those of open decisions, and those of the catalogue. */
 #include "model/engine_impl.h"
 #include "base/magnitude.h"
+#include "spec/fields.h"
 #include "vector/vec_kernel.h"
 
 /* What a factor of the kernel may be: both together have a bound. */
@@ -59,12 +60,13 @@ static bool has_linear(const struct kb_spec *spec)
 enum kb_err kb_measure_context(const struct kb_spec *spec, const double *context, struct kb_errmsg *msg)
 {
     const double *seen = context;
-    double room[KB_MOST_SCALED];
+    double room[KB_MOST_SPACED_DIM];
     enum kb_err rc = KB_OK;
 
-    if (spec->n_scaled > 0 && kb_first_unmeasurable(context, spec->n_scaled) == spec->n_scaled) {
-        for (size_t j = 0; j < spec->n_scaled; j++)
-            room[j] = context[j] / spec->scale[j];
+    if (spec->n_scaled > 0 && kb_first_unmeasurable(context, spec->context_dim) == spec->context_dim) {
+        const size_t n = kb_spec_expand_scales(spec, room);
+        for (size_t j = 0; j < n; j++)
+            room[j] = context[j] / room[j];
         seen = room;
     }
     if (has_linear(spec))

@@ -134,13 +134,20 @@ enum kb_err kb_site_find_scales(const struct kb_site *site, const struct kb_refi
                                          refit->is_first || kb_tuning_looks_for_rho(refit->before, refit->rewards),
                                      .range = sums->highest > sums->lowest ? sums->highest - sums->lowest : 1,
                                      .square = sums->square * exp2(sums->halvings - h->unit)};
-    const size_t n_scaled = kb_spec_finds_context_scales(spec) && h->n > 0 ? spec->context_dim : 0;
+    const bool has_spaces = kb_spec_finds_spaces(spec) && h->n > 0;
+    const bool has_scales = kb_spec_finds_context_scales(spec) && h->n > 0;
+    const size_t n_scaled = has_spaces ? spec->spaces.n : has_scales ? spec->context_dim : 0;
     double scale[KB_MOST_SCALED];
     enum kb_err rc = KB_OK;
 
-    scale_contexts(h, n_scaled, scale);
-    if (n_scaled > 0)
+    for (size_t i = 0; has_spaces && i < n_scaled; i++)
+        scale[i] = spec->n_scaled > 0 ? spec->scale[i] : 1;
+    if (has_spaces)
+        search.found = scale;
+    if (has_scales) {
+        scale_contexts(h, n_scaled, scale);
         search.scale = scale;
+    }
     for (size_t row = 0; row < h->n; row++)
         search.count += kb_history_count(h, row);
     if (sums->weight > 0)

@@ -13,6 +13,9 @@
  *                 its neighbours there, on the rows of at most MOST_USERS users; moved only for a gain of more than
  *                 LEAST_GAIN, since another rho is another inverse of the graph
  *
+ *   weights       of the contexts' namespaces, together with the variances, once the lengthscale is found; ln w ~
+ *                 N(0, 1.5^2). They cost n^2 context_dim an evaluation, so the sample is smaller
+ *
  * Priors of the variances: ln(v_j / s2) ~ N(ln r_j, 1.5^2), r = 1 for arms, 0.1 for users within an arm, 3 for
  * contexts.
  */
@@ -24,9 +27,12 @@
 #include "base/alloc.h"
 #include "linalg/linalg.h"
 #include "posterior/marginal.h"
+#include "posterior/space_weights.h"
+#include "spec/fields.h"
 
 #define MOST_FLOPS 1e7
-#define MOST_ENTRIES 4e6 /* of all matrices of one component */
+#define MOST_ENTRIES 4e6  /* of all matrices of one component */
+#define MOST_PRODUCTS 1e7 /* of them and their contexts' coordinates, where weights of namespaces are found */
 #define MOST_USERS 256u
 #define FEW_REWARDS 150.0
 #define LEAST_GAIN 1.0
@@ -49,6 +55,7 @@ struct part {
     double *count, *sum;        /* [n] */
     double *gram[N_COMPONENTS]; /* [n][n] lower triangles; NULL: all ones, or left out */
     double *x;                  /* [n][context_dim] */
+    double *raw;                /* the same without weights of namespaces; NULL: none are found */
 };
 
 struct sample {
@@ -62,6 +69,7 @@ struct sample {
     size_t n_components;
     struct kb_scales_prior prior;
     double square;
+    struct kb_vec_kernel_spec kernel; /* of the contexts, that the matrices are of */
 };
 
 static double variance_in(const struct kb_prior_spec *prior, enum component c)
@@ -83,8 +91,9 @@ static size_t points_of(const struct kb_arm_view_of_points *v, size_t a)
     return v->block[a] != NULL ? v->block[a]->n : 0;
 }
 
-static size_t find_cap(const struct kb_arm_view_of_points *v)
+static size_t find_cap(const struct kb_arm_view_of_points *v, bool has_weights)
 {
+    const double most = has_weights ? MOST_PRODUCTS / (double)v->p->kernel.context_dim : MOST_ENTRIES;
     size_t cap = 1;
     for (size_t a = 0; a < v->n_arms; a++)
         cap = points_of(v, a) > cap ? points_of(v, a) : cap;
@@ -95,7 +104,7 @@ static size_t find_cap(const struct kb_arm_view_of_points *v)
             flops += n * n * n;
             entries += n * n;
         }
-        if (cap <= 2 || (flops <= MOST_FLOPS && entries <= MOST_ENTRIES))
+        if (cap <= 2 || (flops <= MOST_FLOPS && entries <= most))
             return cap;
     }
 }
@@ -106,6 +115,7 @@ static void free_part(const struct part *part)
     kb_free(part->count);
     kb_free(part->sum);
     kb_free(part->x);
+    kb_free(part->raw);
     for (size_t c = 0; c < N_COMPONENTS; c++)
         kb_free(part->gram[c]);
 }
@@ -127,6 +137,20 @@ static void rescale(const struct kb_scale_search *search, size_t dim, size_t n, 
         for (size_t i = 0; i < n; i++)
             x[i * dim + j] *= ratio;
     }
+}
+
+/* Contexts as they come, from those of the scales in force. */
+static enum kb_err take_raw(const struct kb_spec *spec, size_t dim, struct part *part)
+{
+    double scale[KB_MOST_SPACED_DIM];
+    const size_t n_scaled = kb_spec_expand_scales(spec, scale);
+
+    part->raw = kb_array(part->n * dim + 1, 1, sizeof *part->raw);
+    if (part->raw == NULL)
+        return KB_ENOMEM;
+    for (size_t i = 0; i < part->n * dim; i++)
+        part->raw[i] = part->x[i] * (n_scaled > 0 ? scale[i % dim] : 1);
+    return KB_OK;
 }
 
 static enum kb_err take_part(struct sample *m, size_t a, size_t n)
@@ -154,7 +178,7 @@ static enum kb_err take_part(struct sample *m, size_t a, size_t n)
     }
     rescale(m->search, dim, n, part->x);
     m->arm[m->n - 1] = (struct kb_marginal_arm){n, part->count, part->sum};
-    return KB_OK;
+    return m->search->found != NULL ? take_raw(m->search->spec, dim, part) : KB_OK;
 }
 
 /* The scatter within points is known of all rewards together; a sample has its share of it, by its rewards beyond one a
@@ -183,7 +207,7 @@ static double square_of(const struct sample *m)
 static enum kb_err take_sample(struct sample *m)
 {
     const struct kb_arm_view_of_points *v = m->view;
-    const size_t cap = find_cap(v);
+    const size_t cap = find_cap(v, m->search->found != NULL);
     size_t n_arms = 0;
     enum kb_err rc = KB_OK;
     for (size_t a = 0; a < v->n_arms; a++)
@@ -230,6 +254,7 @@ static void put_users(const struct sample *m, struct part *part, double *row)
 static enum kb_err put_grams(struct sample *m, const struct kb_vec_kernel_spec *context, unsigned which)
 {
     const size_t dim = m->view->p->kernel.context_dim;
+    m->kernel = *context;
     for (size_t i = 0; i < m->n; i++)
         for (size_t k = 0; k < m->n_components; k++) {
             struct part *part = &m->part[i];
@@ -262,6 +287,38 @@ static void give_gram(const void *of, size_t a, double *const *out)
     }
 }
 
+/* Contexts and their matrices under other weights. */
+static void weigh(const void *of, const double *weight)
+{
+    const struct sample *m = of;
+    const size_t dim = m->view->p->kernel.context_dim;
+    for (size_t i = 0; i < m->n; i++) {
+        struct part *part = &m->part[i];
+        kb_spaces_weigh(&m->search->spec->spaces, weight, dim, part->n, part->raw, part->x);
+        if (part->gram[CONTEXT] != NULL)
+            put_contexts(&m->kernel, dim, part, part->gram[CONTEXT]);
+        if (part->gram[LINEAR] != NULL)
+            put_contexts(NULL, dim, part, part->gram[LINEAR]);
+    }
+}
+
+static void add_slope(const void *of, size_t a, const struct kb_scales *at, const double *matrix, size_t ld,
+                      double *out)
+{
+    const struct sample *m = of;
+    const struct part *part = &m->part[a];
+    struct kb_spaces_part p = {.n = part->n,
+                               .dim = m->view->p->kernel.context_dim,
+                               .x = part->x,
+                               .lengthscale = m->kernel.lengthscale,
+                               .gram = part->gram[CONTEXT]};
+    for (size_t k = 0; k < m->n_components; k++) {
+        p.context = m->component[k] == CONTEXT ? at->variance[k] : p.context;
+        p.linear = m->component[k] == LINEAR ? at->variance[k] / (double)p.dim : p.linear;
+    }
+    kb_spaces_slope(&m->search->spec->spaces, &p, matrix, ld, out);
+}
+
 static struct kb_marginal_rows rows_of(const struct sample *m)
 {
     return (struct kb_marginal_rows){.n_arms = m->n,
@@ -269,7 +326,10 @@ static struct kb_marginal_rows rows_of(const struct sample *m)
                                      .n_components = m->n_components,
                                      .square = m->square,
                                      .gram = give_gram,
-                                     .of = m};
+                                     .of = m,
+                                     .n_weights = m->prior.are_weights_free ? m->search->spec->spaces.n : 0,
+                                     .weigh = weigh,
+                                     .slope = add_slope};
 }
 
 /* --- the search -------------------------------------------------------------------------------------------- */
@@ -310,6 +370,8 @@ static void begin(struct sample *m, struct kb_scales *at)
         .spread = 1.5, .range = m->search->range, .is_noise_fixed = !is_learned(m, KB_LEARNED_NOISE)};
     *at = (struct kb_scales){.mean = is_learned(m, KB_LEARNED_MEAN) ? m->search->mean : spec->prior.mean,
                              .noise = spec->repr.lambda * (is_first && !m->prior.is_noise_fixed ? square : 1)};
+    for (uint32_t g = 0; g < spec->spaces.n; g++)
+        at->weight[g] = spec->n_scaled > 0 ? 1 / (spec->scale[g] * spec->scale[g]) : 1;
     for (enum component c = ARM; c < N_COMPONENTS; c++) {
         if (!(held[c] > 0))
             continue;
@@ -377,6 +439,22 @@ static enum kb_err search_lengthscale(struct sample *m, double *lengthscale, str
     KB_TRY(fit(m, at, SHORT_FIT, &drop, after));
 out:
     return rc;
+}
+
+/* Weights of namespaces, and once more the variances. What is gained is taken off *after. */
+static enum kb_err search_weights(struct sample *m, struct kb_scales *at, double *after)
+{
+    double before, value;
+    m->prior.are_weights_free = true;
+    const enum kb_err rc = fit(m, at, WHOLE_FIT, &before, &value);
+    m->prior.are_weights_free = false;
+    weigh(m, at->weight);
+    if (rc != KB_OK)
+        return rc;
+    *after -= before - value;
+    for (uint32_t g = 0; g < m->search->spec->spaces.n; g++)
+        m->search->found[g] = fmin(fmax(1 / sqrt(at->weight[g]), KB_LEAST_SCALE), KB_MOST_SCALE);
+    return KB_OK;
 }
 
 /* --- rho --- */
@@ -534,6 +612,8 @@ enum kb_err kb_arm_scales_find(const struct kb_arm_view_of_points *view, const s
     } else if (has_component(&m, CONTEXT)) {
         KB_TRY(fit(&m, &at, WHOLE_FIT, &drop, &out->after));
     }
+    if (search->found != NULL && (has_component(&m, CONTEXT) || has_component(&m, LINEAR)))
+        KB_TRY(search_weights(&m, &at, &out->after));
     if (searches_rho(&m))
         KB_TRY(search_rho(&m, &context, &out->rho, &at, &out->after));
     out->before = -out->before;

@@ -65,6 +65,8 @@ static double add_point(const struct kb_marginal_rows *rows, size_t a, const str
         gradient[j] += slope * at->variance[j] * *w->gram[j];
     if (gradient != NULL)
         gradient[rows->n_components] += slope * noise;
+    if (gradient != NULL && rows->n_weights > 0)
+        rows->slope(rows->of, a, at, &slope, 1, gradient + rows->n_components + 1);
     return y * y / k + log(k) + log(count);
 }
 
@@ -108,6 +110,8 @@ static void add_traces(const struct kb_marginal_rows *rows, size_t a, const stru
         }
         gradient[rows->n_components] += *column * at->noise / arm->count[c];
     }
+    if (rows->n_weights > 0)
+        rows->slope(rows->of, a, at, w->factor.l, w->factor.cap, gradient + rows->n_components + 1);
 }
 
 static enum kb_err add_arm(const struct kb_marginal_rows *rows, size_t a, const struct kb_scales *at, struct work *w,
@@ -165,15 +169,17 @@ static enum kb_err evaluate(void *of, const struct kb_scales *at, double *value,
 {
     struct place *p = of;
     const size_t n = p->rows->n_components;
-    double twice = 0, slope[KB_MARGINAL_COMPONENTS + 1] = {0};
+    double twice = 0, slope[KB_MARGINAL_COMPONENTS + 1 + KB_MARGINAL_WEIGHTS] = {0};
     enum kb_err rc = KB_OK;
 
+    if (p->rows->n_weights > 0)
+        p->rows->weigh(p->rows->of, at->weight);
     for (size_t a = 0; a < p->rows->n_arms && rc == KB_OK; a++)
         rc = add_arm(p->rows, a, at, &p->work, &twice, gradient != NULL ? slope : NULL);
     if (rc != KB_OK)
         return rc;
     twice += add_scatter(p->rows, at->noise, &slope[n]);
-    for (size_t j = 0; gradient != NULL && j <= n; j++)
+    for (size_t j = 0; gradient != NULL && j <= n + p->rows->n_weights; j++)
         gradient[j] = slope[j] / 2;
     *value = twice / 2;
     return KB_OK;
@@ -187,7 +193,8 @@ enum kb_err kb_marginal_value(const struct kb_marginal_rows *rows, const struct 
 
     if (rc != KB_OK)
         return rc;
-    rc = kb_scales_value(&(struct kb_likelihood){rows->n_components, evaluate, &p}, prior, at, value, gradient);
+    rc = kb_scales_value(&(struct kb_likelihood){rows->n_components, rows->n_weights, evaluate, &p}, prior, at, value,
+                         gradient);
     close_work(&p.work);
     return rc;
 }
@@ -201,8 +208,8 @@ enum kb_err kb_marginal_fit(const struct kb_marginal_rows *rows, const struct kb
 
     if (rc != KB_OK)
         return rc;
-    rc = kb_scales_fit(&(struct kb_likelihood){rows->n_components, evaluate, &p}, prior, scales, n_most, goes_on, arg,
-                       before, after);
+    rc = kb_scales_fit(&(struct kb_likelihood){rows->n_components, rows->n_weights, evaluate, &p}, prior, scales,
+                       n_most, goes_on, arg, before, after);
     close_work(&p.work);
     return rc;
 }

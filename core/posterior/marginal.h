@@ -46,6 +46,12 @@ struct kb_marginal_rows {
      * above is not read. Called once an arm and evaluation, in the order of the arms. */
     void (*gram)(const void *of, size_t a, double *const *out);
     const void *of;
+    /* Weights that the matrices depend on. weigh: those of the next evaluation, before its matrices are asked for.
+     * slope: adds 2 dE/dln w_g = tr[M dK_a/dln w_g], M = K_a^-1 - alpha alpha', of which the lower triangle stands in
+     * m, column-major with leading dimension ld; matrices are those of the evaluation. */
+    size_t n_weights;
+    void (*weigh)(const void *of, const double *weight);
+    void (*slope)(const void *of, size_t a, const struct kb_scales *at, const double *m, size_t ld, double *out);
 };
 
 /* E, and where gradient is not NULL its derivatives by ln v_j (0..J-1) and ln s2 (J), 0 for those that are held.

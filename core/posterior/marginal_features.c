@@ -118,7 +118,7 @@ enum kb_err kb_marginal_features_value(const struct kb_feature_sums *sums, const
 
     if (rc != KB_OK)
         return rc;
-    rc = kb_scales_value(&(struct kb_likelihood){sums->n_components, evaluate, &p}, prior, at, value, gradient);
+    rc = kb_scales_value(&(struct kb_likelihood){sums->n_components, 0, evaluate, &p}, prior, at, value, gradient);
     close_place(&p);
     return rc;
 }
@@ -132,8 +132,8 @@ enum kb_err kb_marginal_features_fit(const struct kb_feature_sums *sums, const s
 
     if (rc != KB_OK)
         return rc;
-    rc = kb_scales_fit(&(struct kb_likelihood){sums->n_components, evaluate, &p}, prior, scales, n_most, goes_on, arg,
-                       before, after);
+    rc = kb_scales_fit(&(struct kb_likelihood){sums->n_components, 0, evaluate, &p}, prior, scales, n_most, goes_on,
+                       arg, before, after);
     close_place(&p);
     return rc;
 }

@@ -36,7 +36,7 @@ static enum kb_err evaluate(void *of, const struct kb_scales *at, double *value,
 /* The search reads its rows and does not change them. */
 static struct kb_likelihood likelihood_of(const struct kb_point_rows *rows)
 {
-    return (struct kb_likelihood){1, evaluate, (void *)rows};
+    return (struct kb_likelihood){1, 0, evaluate, (void *)rows};
 }
 
 enum kb_err kb_point_scales_value(const struct kb_point_rows *rows, const struct kb_scales_prior *prior,

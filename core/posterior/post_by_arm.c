@@ -43,6 +43,7 @@
 #include "posterior/exact.h"
 #include "posterior/influence.h"
 #include "posterior/noisy_gram.h"
+#include "spec/fields.h"
 
 #define FIRST_ARMS 16u
 #define ROW_READS 3u      /* a value of a row that is made in order takes so much less than one that is sought */
@@ -61,7 +62,7 @@ struct kb_by_arm {
     size_t most;              /* points of an arm */
     double mean;              /* mu */
     size_t n_scaled;          /* 0, or coordinates of contexts, which blocks hold divided by: */
-    double scale[KB_MOST_SCALED];
+    double scale[KB_MOST_SPACED_DIM];
     size_t held, largest;          /* bytes of blocks; order of the largest */
     double squares, n_filled;      /* sum of n^2 over arms; arms that have points */
     size_t staged, staged_largest; /* while points are staged: bytes of the larger blocks that they want, once an arm */
@@ -112,8 +113,7 @@ static enum kb_err by_arm_init(struct kb_posterior *p, const struct kb_spec *spe
     p->max_support = SIZE_MAX;
     e->most = spec->repr.exact_limit;
     e->mean = spec->prior.mean;
-    e->n_scaled = spec->n_scaled;
-    memcpy(e->scale, spec->scale, spec->n_scaled * sizeof *e->scale);
+    e->n_scaled = kb_spec_expand_scales(spec, e->scale);
     kb_arm_kernel_init(&e->kernel, &spec->prior, &p->kernel);
     return rc;
 }
@@ -377,7 +377,7 @@ static void enter(struct kb_by_arm *e, struct kb_arm_block *b, const struct kb_p
     const uint32_t i = kb_exact_enter(&e->points, pt);
     e->points.count[i] = count;
     e->points.sum[i] = sum;
-    double room[KB_MOST_SCALED];
+    double room[KB_MOST_SPACED_DIM];
     kb_arm_block_push(b, scaled(e, pt->x, room), context_dim(e), e->points.base.support.anchor[i], i, count);
     const struct kb_noisy_gram g = gram_of(&r, b);
     b->w[b->n - 1] = residual_at(e, b, b->n - 1);
@@ -503,7 +503,7 @@ static enum kb_err make_blocks(struct kb_by_arm *e, const size_t *n_of, size_t n
     if (kb_moves_finish(&m, grow_work(e, kb_arm_block_cap(e->largest, e->most), &m)) != KB_OK)
         return KB_ENOMEM;
     for (uint32_t i = 0; i < points->n; i++) {
-        double room[KB_MOST_SCALED];
+        double room[KB_MOST_SPACED_DIM];
         kb_arm_block_push(e->arms.of[points->arm[i]], scaled(e, points->x + i * points->dim, room), dim,
                           points->anchor[i], i, e->points.count[i]);
     }
@@ -651,7 +651,7 @@ static void by_arm_predict(const struct kb_posterior *p, const struct kb_candida
     const enum kb_lanes lanes = kb_widest_lanes();
     double *column = kb_arena_doubles(&s->arena, kb_tiled_padded(e->largest));
     double *work = kb_arena_doubles(&s->arena, e->largest);
-    double room[KB_MOST_SCALED];
+    double room[KB_MOST_SPACED_DIM];
     const struct kb_arm_asker asker = asker_of(e, cand, s, room);
     const double prior = kb_arm_kernel_diag(&e->kernel, asker.diag, asker.context);
     for (size_t c = 0; c < cand->n; c++) {
@@ -676,7 +676,7 @@ static void by_arm_influence(const struct kb_posterior *p, const struct kb_candi
     const struct kb_by_arm *e = of_const(p);
     const struct kb_arm_block *b = block_at(&e->arms, cand->arms[0]);
     double *column = kb_arena_doubles(&s->arena, kb_tiled_padded(e->largest));
-    double *work = kb_arena_doubles(&s->arena, e->largest), room[KB_MOST_SCALED];
+    double *work = kb_arena_doubles(&s->arena, e->largest), room[KB_MOST_SPACED_DIM];
     in->prior = e->mean;
     in->arm = cand->arms[0];
     for (size_t i = 0; i < p->support.n; i++)

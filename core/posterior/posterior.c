@@ -478,11 +478,6 @@ struct kb_point kb_posterior_support_point(const struct kb_posterior *p, size_t 
     return kb_support_point(&p->support, i);
 }
 
-static size_t point_bytes(const struct kb_posterior *p)
-{
-    return sizeof(struct kb_user) + 4 * sizeof(uint32_t) + p->support.dim * sizeof(double);
-}
-
 static size_t beside_bytes(const struct kb_posterior *p)
 {
     return p->beside != NULL ? kb_posterior_bytes(p->beside) - kb_user_kernel_shared_bytes(p->kernel.user) : 0;
@@ -490,7 +485,7 @@ static size_t beside_bytes(const struct kb_posterior *p)
 
 size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
-    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point_bytes(p) +
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * kb_support_point_bytes(&p->support) +
            p->ops->held_bytes(p) + p->spare_bytes + kb_arm_columns_bytes(&p->columns) + beside_bytes(p) +
            2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
@@ -508,7 +503,7 @@ static size_t bytes_of(const struct kb_posterior *p, size_t cap, size_t n)
     const double scale = (double)cap / (double)(p->cap > 0 ? p->cap : 1);
     const size_t held = p->cap > 0 ? p->ops->held_bytes(p) : 4 * sizeof(double);
 
-    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * point_bytes(p) +
+    return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + cap * kb_support_point_bytes(&p->support) +
            (size_t)fmin((double)held * scale * (p->ops->is_diagonal ? 1 : scale), 0x1p62) + spectra_bytes(p, n);
 }
 
@@ -525,7 +520,7 @@ static size_t bytes_with(const struct kb_posterior *p, size_t n_more)
     if (p->ops->bytes_with == NULL)
         return bytes_of(p, cap, n) + kept;
     return kb_posterior_bytes(p) - p->ops->held_bytes(p) + p->ops->bytes_with(p, n_more) +
-           (cap - p->cap) * (point_bytes(p) + 8 * sizeof(double));
+           (cap - p->cap) * (kb_support_point_bytes(&p->support) + 8 * sizeof(double));
 }
 
 size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)

@@ -62,7 +62,7 @@ enum kb_err kb_projection_error_grow(struct kb_projection_error *e, size_t n, st
 
 size_t kb_projection_error_bytes(const struct kb_projection_error *e)
 {
-    size_t point = e->open.dim * sizeof(double) + sizeof(struct kb_user) + 2 * sizeof(uint32_t);
+    size_t point = kb_support_point_bytes(&e->open);
     return e->has_blocks ? e->cap * BLOCK * sizeof(double) + BLOCK * (point + sizeof(double)) : 0;
 }
 
@@ -300,6 +300,7 @@ enum kb_err kb_projection_error_load(struct kb_projection_error *e, size_t m, co
         s->arm[j] = (uint32_t)arm;
         is_valid = get_finite(r, &e->residual[j], 1, 1) && is_valid;
         is_valid = get_finite(r, s->x + j * s->dim, s->dim, 1) && is_valid;
+        kb_support_mark(s, j);
         if (m > 0) /* else there is no z yet */
             is_valid = get_finite(r, e->z + j, m, BLOCK) && is_valid;
     }

@@ -21,6 +21,9 @@ struct kb_scale_search {
     /* [context_dim] of the contexts, that the result is under; NULL: as in force. The posterior's are those of *spec.
      */
     const double *scale;
+    /* Where weights of namespaces are found (kb_spec_finds_spaces), [spec->spaces.n]: what their coordinates shall be
+     * divided by. `scale` is NULL then. */
+    double *found;
 };
 
 /* Whether the representation has scales that it can find out. */

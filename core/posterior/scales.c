@@ -13,14 +13,14 @@
 #include <math.h>
 #include <string.h>
 
-#define N_SCALES (KB_MARGINAL_COMPONENTS + 1)
-#define PADDED 16 /* doubles of a vector for liblbfgs, which may work on eight at a time */
+#define N_SCALES (KB_MARGINAL_COMPONENTS + 1 + KB_MARGINAL_WEIGHTS)
+#define PADDED 48 /* doubles of a vector for liblbfgs, which may work on eight at a time */
 #define LEAST_GRADIENT 1e-4
 #define MOST_TRIALS 20 /* evaluations of one line search */
 
 /* Minus the logarithm of the priors, and its derivatives. */
-static double add_priors(const struct kb_scales_prior *prior, size_t n_components, const struct kb_scales *at,
-                         double *gradient)
+static double add_priors(const struct kb_scales_prior *prior, size_t n_components, size_t n_weights,
+                         const struct kb_scales *at, double *gradient)
 {
     const double scatter = prior->range * prior->range / 4;
     double value = log(at->noise) + scatter / at->noise;
@@ -34,7 +34,18 @@ static double add_priors(const struct kb_scales_prior *prior, size_t n_component
             gradient[j] += off / prior->spread;
             gradient[n_components] -= off / prior->spread;
         }
+    for (size_t g = 0; prior->are_weights_free && g < n_weights; g++) {
+        const double off = log(at->weight[g]) / prior->spread;
+
+        value += off * off / 2;
+        gradient[n_components + 1 + g] += off / prior->spread;
+    }
     return value;
+}
+
+static bool is_held(const struct kb_scales_prior *prior, size_t n_components, size_t j)
+{
+    return j < n_components ? prior->is_fixed[j] : j == n_components ? prior->is_noise_fixed : !prior->are_weights_free;
 }
 
 enum kb_err kb_scales_value(const struct kb_likelihood *likelihood, const struct kb_scales_prior *prior,
@@ -46,9 +57,9 @@ enum kb_err kb_scales_value(const struct kb_likelihood *likelihood, const struct
 
     if (rc != KB_OK)
         return rc;
-    *value += add_priors(prior, n, at, slope);
-    for (size_t j = 0; gradient != NULL && j <= n; j++)
-        gradient[j] = (j < n ? prior->is_fixed[j] : prior->is_noise_fixed) ? 0 : slope[j];
+    *value += add_priors(prior, n, likelihood->n_weights, at, slope);
+    for (size_t j = 0; gradient != NULL && j <= n + likelihood->n_weights; j++)
+        gradient[j] = is_held(prior, n, j) ? 0 : slope[j];
     return isfinite(*value) ? KB_OK : KB_ENOTPD;
 }
 
@@ -59,7 +70,7 @@ struct search {
     const struct kb_scales_prior *prior;
     struct kb_scales start, best;
     double least;                  /* E at the best */
-    size_t n_free, free[N_SCALES]; /* which scales are moved; J is the noise */
+    size_t n_free, free[N_SCALES]; /* which scales are moved; J is the noise, weights come behind it */
     bool (*goes_on)(void *arg);
     void *arg;
     bool is_stopped;
@@ -67,7 +78,9 @@ struct search {
 
 static double *scale_of(const struct search *s, struct kb_scales *scales, size_t i)
 {
-    return s->free[i] < s->likelihood->n_components ? &scales->variance[s->free[i]] : &scales->noise;
+    const size_t j = s->free[i], n = s->likelihood->n_components;
+
+    return j < n ? &scales->variance[j] : j == n ? &scales->noise : &scales->weight[j - n - 1];
 }
 
 static struct kb_scales scales_at(const struct search *s, const double *z)
@@ -126,8 +139,8 @@ enum kb_err kb_scales_fit(const struct kb_likelihood *likelihood, const struct k
         .likelihood = likelihood, .prior = prior, .start = *scales, .best = *scales, .goes_on = goes_on, .arg = arg};
     enum kb_err rc = KB_ECANCELLED;
 
-    for (size_t j = 0; j <= likelihood->n_components; j++)
-        if (!(j < likelihood->n_components ? prior->is_fixed[j] : prior->is_noise_fixed))
+    for (size_t j = 0; j <= likelihood->n_components + likelihood->n_weights; j++)
+        if (!is_held(prior, likelihood->n_components, j))
             s.free[s.n_free++] = j;
     if (goes_on == NULL || goes_on(arg))
         rc = kb_scales_value(likelihood, prior, scales, &s.least, NULL);

@@ -316,7 +316,14 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
     for (EACH_FIELD(f))
         h = f->is_late ? hash_late(h, f, spec) : h;
     h = spec->n_scaled > 0 ? kb_hash_array(h, spec->scale, spec->n_scaled * sizeof *spec->scale) : h;
+    h = spec->spaces.n > 0 ? kb_split_digest(&spec->spaces, kb_hash_str(h, "spaces")) : h;
     return spec->learned != 0 ? kb_hash_u64(kb_hash_str(h, "learned"), spec->learned) : h;
+}
+
+/* A split is made from zeros, and nothing is taken out of it. */
+static bool has_same_spaces(const struct kb_spec *a, const struct kb_spec *b)
+{
+    return memcmp(&a->spaces, &b->spaces, sizeof a->spaces) == 0;
 }
 
 void kb_spec_keep_learned(struct kb_spec *to, const struct kb_spec *from)
@@ -324,14 +331,35 @@ void kb_spec_keep_learned(struct kb_spec *to, const struct kb_spec *from)
     for (EACH_FIELD(f))
         if ((f->learned & to->learned) != 0)
             set_real(f, to, real_of(f, from));
-    if (kb_spec_finds_context_scales(to) && from->n_scaled == to->context_dim)
+    if (!has_same_spaces(to, from))
+        return;
+    if (kb_spec_finds_spaces(to) ? from->n_scaled == to->spaces.n
+                                 : kb_spec_finds_context_scales(to) && from->n_scaled == to->context_dim)
         kb_spec_put_scales(to, from->scale, from->n_scaled);
 }
 
 bool kb_spec_finds_context_scales(const struct kb_spec *spec)
 {
     return spec->repr.type == KB_REPR_BY_ARM && spec->is_tuned && (spec->learned & KB_LEARNED_LENGTHSCALE) != 0 &&
-           spec->context_dim <= KB_MOST_SCALED;
+           spec->context_dim <= KB_MOST_SCALED && spec->spaces.n == 0;
+}
+
+bool kb_spec_finds_spaces(const struct kb_spec *spec)
+{
+    return spec->repr.type == KB_REPR_BY_ARM && spec->is_tuned && (spec->learned & KB_LEARNED_LENGTHSCALE) != 0 &&
+           spec->context_kernel.type == KB_VEC_RBF && spec->context_dim <= KB_MOST_SPACED_DIM && spec->spaces.n > 0;
+}
+
+size_t kb_spec_expand_scales(const struct kb_spec *spec, double *out)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < spec->n_scaled; i++)
+        for (double left = spec->spaces.n > 0 ? spec->spaces.weight[i] : 1; left > 0 && n < spec->context_dim; left--)
+            out[n++] = spec->scale[i];
+    for (; spec->n_scaled > 0 && n < spec->context_dim; n++)
+        out[n] = 1;
+    return n;
 }
 
 void kb_spec_put_scales(struct kb_spec *spec, const double *scale, size_t n)
@@ -345,7 +373,8 @@ void kb_spec_put_scales(struct kb_spec *spec, const double *scale, size_t n)
 /* Those past the last are 0. */
 static bool has_same_scales(const struct kb_spec *a, const struct kb_spec *b)
 {
-    return a->n_scaled == b->n_scaled && memcmp(a->scale, b->scale, a->n_scaled * sizeof *a->scale) == 0;
+    return a->n_scaled == b->n_scaled && memcmp(a->scale, b->scale, a->n_scaled * sizeof *a->scale) == 0 &&
+           has_same_spaces(a, b);
 }
 
 bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)
@@ -381,7 +410,7 @@ static uint64_t layout(void)
     uint64_t h = KB_HASH_INIT;
     for (EACH_FIELD(f))
         h = kb_hash_u64(kb_hash_str(h, f->pointer), (uint64_t)f->kind);
-    return kb_hash_str(h, "scale");
+    return kb_hash_str(h, "scale, spaces");
 }
 
 void kb_spec_save(const struct kb_spec *spec, struct kb_writer *w)
@@ -390,6 +419,7 @@ void kb_spec_save(const struct kb_spec *spec, struct kb_writer *w)
     kb_put_u64(w, spec->learned);
     kb_put_u64(w, spec->n_scaled);
     kb_put_doubles(w, spec->scale, spec->n_scaled);
+    kb_split_save(&spec->spaces, w);
     for (EACH_FIELD(f)) {
         if (f->kind == KB_FIELD_TEXT)
             kb_put_str(w, (const char *)spec + f->offset);
@@ -410,6 +440,8 @@ enum kb_err kb_spec_load(struct kb_spec *spec, struct kb_reader *r)
     spec->learned = (uint32_t)kb_get_u64(r) & KB_LEARNED_ALL;
     spec->n_scaled = (uint32_t)kb_get_count(r, KB_MOST_SCALED);
     kb_get_doubles(r, spec->scale, spec->n_scaled);
+    if (kb_split_load(&spec->spaces, r) != KB_OK)
+        return r->rc;
     for (EACH_FIELD(f)) {
         if (f->kind == KB_FIELD_TEXT) {
             size_t n = 0;

@@ -71,7 +71,13 @@ void kb_spec_unlearn(struct kb_spec *spec, unsigned bits);
 /* Whether refits find scales of the contexts' coordinates: where the lengthscale is theirs to find, too. One that is
  * told is in the caller's units, as coordinates then are. */
 bool kb_spec_finds_context_scales(const struct kb_spec *spec);
-void kb_spec_put_scales(struct kb_spec *spec, const double *scale, size_t n); /* n: 0 or context_dim */
+/* Whether a refit finds weights of namespaces. */
+bool kb_spec_finds_spaces(const struct kb_spec *spec);
+/* n: 0, or as many as the spec has (kb_scales_check). */
+void kb_spec_put_scales(struct kb_spec *spec, const double *scale, size_t n);
+/* What each coordinate of a context is divided by. out[KB_MOST_SPACED_DIM] gets context_dim numbers, or none: 0 is
+ * returned, and contexts are as they come. */
+size_t kb_spec_expand_scales(const struct kb_spec *spec, double *out);
 /* Takes from `from` what `to` leaves to the rewards. */
 void kb_spec_keep_learned(struct kb_spec *to, const struct kb_spec *from);
 

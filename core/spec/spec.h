@@ -197,7 +197,8 @@ struct kb_forgetting_spec {
 };
 
 #define KB_SALT_MAX_BYTES 64u
-#define KB_MOST_SCALED 64u /* coordinates of contexts that a model has scales for */
+#define KB_MOST_SCALED 64u       /* coordinates of contexts that a model has scales for */
+#define KB_MOST_SPACED_DIM 1024u /* of contexts whose namespaces have scales */
 
 /* What comes before the policy, or in its place (routing.h). No part of the model. */
 struct kb_routing_spec {
@@ -231,10 +232,14 @@ struct kb_spec {
     int64_t reward_window_ms; /* > 0 */
     bool has_metrics;         /* decisions stay open until their window closes, for what else is measured of them */
     uint64_t seed;            /* < 2^53 */
-    /* by_arm, in force: what coordinates of contexts are divided by before a kernel sees them, their standard
-     * deviations as of the last refit (engine_tune.c). None: they are as they come. No field: a configuration has none.
-     */
-    uint32_t n_scaled; /* 0 or context_dim */
+    /* Namespaces of contexts, whose weights are numbers of coordinates: stretches from the first coordinate on, in the
+     * order of the names. What is left belongs to none. No field: it follows from the server's mapping of names. */
+    struct kb_split spaces;
+    /* by_arm, in force: what coordinates of contexts are divided by before a kernel sees them, as of the last refit
+     * (engine_tune.c): their standard deviations or, where there are namespaces, for each of them one number whose
+     * inverse square is its weight by the evidence (arm_scales.c). None: they are as they come. No field: a
+     * configuration has none. */
+    uint32_t n_scaled; /* 0, context_dim, or spaces.n */
     double scale[KB_MOST_SCALED];
 };
 

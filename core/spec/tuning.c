@@ -92,9 +92,12 @@ enum kb_err kb_tuning_check(const struct kb_tuning *t, struct kb_errmsg *msg)
 
 enum kb_err kb_scales_check(const struct kb_spec *spec, const double *scale, size_t n, struct kb_errmsg *msg)
 {
-    if (n != 0 && (n != spec->context_dim || n > KB_MOST_SCALED))
-        return kb_fail(KB_EINVAL, msg, "/scale", "expected none, or one for each of at most %u coordinates of contexts",
-                       KB_MOST_SCALED);
+    const bool has_spaces = spec->spaces.n > 0;
+
+    if (n != 0 && (n != (has_spaces ? spec->spaces.n : spec->context_dim) || n > KB_MOST_SCALED ||
+                   (has_spaces && spec->context_dim > KB_MOST_SPACED_DIM)))
+        return kb_fail(KB_EINVAL, msg, "/scale", "expected none, or one for each %s of contexts",
+                       has_spaces ? "namespace" : "coordinate");
     for (size_t i = 0; i < n; i++)
         if (!(scale[i] >= KB_LEAST_SCALE && scale[i] <= KB_MOST_MAGNITUDE))
             return kb_fail_item(KB_EINVAL, msg, "/scale", i, "", "expected a number from %g to %g", KB_LEAST_SCALE,

@@ -171,6 +171,38 @@ void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const d
     }
 }
 
+/* Eight coordinates to a byte. */
+static inline uint64_t mark_eight(const double *x)
+{
+    uint64_t bits = 0;
+#ifdef __SSE2__
+    typedef double two __attribute__((vector_size(16)));
+    typedef double stretch __attribute__((vector_size(16), aligned(sizeof(double)), may_alias));
+    for (size_t d = 0; d < 8; d += 2) {
+        const two at = *(const stretch *)(x + d);
+        bits |= (uint64_t)(unsigned)__builtin_ia32_movmskpd((two)(at != (two){0})) << d;
+    }
+#else
+    for (size_t d = 0; d < 8; d++)
+        bits |= (uint64_t)(x[d] != 0) << d;
+#endif
+    return bits;
+}
+
+void kb_vec_mark(size_t dim, const double *x, uint64_t *marks)
+{
+    for (size_t w = 0; w < kb_vec_mark_words(dim); w++, x += 64) {
+        const size_t n = dim - w * 64 < 64 ? dim - w * 64 : 64;
+        uint64_t bits = 0;
+        size_t d = 0;
+        for (; d + 8 <= n; d += 8)
+            bits |= mark_eight(x + d) << d;
+        for (; d < n; d++)
+            bits |= (uint64_t)(x[d] != 0) << d;
+        marks[w] = bits;
+    }
+}
+
 bool kb_vec_kernel_is_bounded(enum kb_vec_kernel_type type)
 {
     return type != KB_VEC_LINEAR && type != KB_VEC_POLYNOMIAL;

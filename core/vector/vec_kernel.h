@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "spec/spec.h"
 
@@ -24,9 +25,27 @@ double kb_vec_kernel_value(const struct kb_vec_kernel_spec *k, size_t dim, const
 void kb_vec_kernel_scale(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, size_t stride, size_t n,
                          const double *y, double *out);
 
-/* out[i + c ld] *= k(x_i, y_c) for n_c points y_c: the bits of one after the other, several times as fast. O(n n_c
- * dim). */
-void kb_vec_kernel_scale_many(const struct kb_vec_kernel_spec *k, size_t dim, const double *x, size_t stride, size_t n,
+/* Points x_i = x + i * stride, and which of their coordinates are not 0. */
+struct kb_vec_points {
+    const double *x;
+    size_t stride, n;
+    const uint64_t
+        *marks; /* [n][n_words]: bit d of x_i is marks[i][(skip + d) / 64], from the lowest on; NULL: not told */
+    size_t n_words, skip;
+};
+
+/* Words of the marks of dim coordinates. */
+static inline size_t kb_vec_mark_words(size_t dim)
+{
+    return (dim + 63) / 64;
+}
+/* marks[kb_vec_mark_words(dim)] of x. O(dim). */
+void kb_vec_mark(size_t dim, const double *x, uint64_t *marks);
+
+/* out[i + c ld] *= k(x_i, y_c) for n_c points y_c: the bits of one after the other, several times as fast; and more
+ * where the vectors are mostly 0 and the points' marks are told. O(n n_c dim), of dim the coordinates that are not 0
+ * somewhere in a tile of points or in a candidate. */
+void kb_vec_kernel_scale_many(const struct kb_vec_kernel_spec *k, size_t dim, const struct kb_vec_points *points,
                               const double *const *y, size_t n_c, double *out, size_t ld);
 
 /* Median of the pairwise Euclidean distances of n vectors of length dim (stride apart), zero distances left

@@ -8,7 +8,8 @@
 #include "vector/vec_kernel.h"
 
 /* kb_vec_kernel_scale_many by vectors of a width that the processor has. */
-void kb_vec_kernel_scale_by(enum kb_lanes lanes, const struct kb_vec_kernel_spec *k, size_t dim, const double *x,
-                            size_t stride, size_t n, const double *const *y, size_t n_c, double *out, size_t ld);
+void kb_vec_kernel_scale_by(enum kb_lanes lanes, const struct kb_vec_kernel_spec *k, size_t dim,
+                            const struct kb_vec_points *points, const double *const *y, size_t n_c, double *out,
+                            size_t ld);
 
 #endif

@@ -8,14 +8,20 @@
 
 #include "base/hashing.h"
 
-bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *b)
+static bool is_same_split(const struct kb_split *v, const struct kb_split *w)
 {
-    const struct kb_split *v = &a->weights, *w = &b->weights;
-    bool is_same = a->dim == b->dim && a->seed == b->seed && v->n == w->n;
+    bool is_same = v->n == w->n;
 
     for (uint32_t i = 0; is_same && i < v->n; i++)
         is_same = v->weight[i] == w->weight[i] && strcmp(kb_split_id(v, i), kb_split_id(w, i)) == 0;
-    return a->dim == 0 ? b->dim == 0 : is_same;
+    return is_same;
+}
+
+bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *b)
+{
+    return a->dim == 0 ? b->dim == 0
+                       : a->dim == b->dim && a->seed == b->seed && is_same_split(&a->weights, &b->weights) &&
+                             is_same_split(&a->spaces, &b->spaces);
 }
 
 static int by_name(const void *a, const void *b)
@@ -25,6 +31,23 @@ static int by_name(const void *a, const void *b)
     return strcmp(l->name, r->name);
 }
 
+/* A few are sorted where they stand. */
+static void sort_spaces(struct ld_space *space, size_t n)
+{
+    if (n > 16) {
+        qsort(space, n, sizeof *space, by_name);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        const struct ld_space moved = space[i];
+        size_t k = i;
+
+        for (; k > 0 && by_name(&space[k - 1], &moved) > 0; k--)
+            space[k] = space[k - 1];
+        space[k] = moved;
+    }
+}
+
 static int by_text(const char *a, const char *b)
 {
     if (a == NULL || b == NULL)
@@ -32,17 +55,23 @@ static int by_text(const char *a, const char *b)
     return strcmp(a, b);
 }
 
+/* Of one namespace and one hash. */
+static int by_spelling(const struct ld_leaf *a, const struct ld_leaf *b)
+{
+    const int way = memcmp(a->path, b->path, a->n_path < b->n_path ? a->n_path : b->n_path);
+    if (way != 0 || a->n_path != b->n_path)
+        return way != 0 ? way : a->n_path < b->n_path ? -1 : 1;
+    return by_text(a->text, b->text);
+}
+
 /* 0: one key. */
-static int by_key(const struct ld_leaf *a, const struct ld_leaf *b)
+static inline int by_key(const struct ld_leaf *a, const struct ld_leaf *b)
 {
     if (a->space != b->space)
         return a->space < b->space ? -1 : 1;
     if (a->hash != b->hash)
         return a->hash < b->hash ? -1 : 1;
-    const int way = memcmp(a->path, b->path, a->n_path < b->n_path ? a->n_path : b->n_path);
-    if (way != 0 || a->n_path != b->n_path)
-        return way != 0 ? way : a->n_path < b->n_path ? -1 : 1;
-    return by_text(a->text, b->text);
+    return by_spelling(a, b);
 }
 
 static int in_order(const void *a, const void *b)
@@ -70,9 +99,31 @@ static void sort_leaves(struct ld_leaf *leaf, size_t n)
     }
 }
 
+/* A namespace that is named has its coordinates; all others share those behind. */
+static void give_coordinates(const struct ld_name_map *map, struct ld_space *space)
+{
+    const struct kb_split *named = &map->spaces;
+    uint32_t first = 0;
+
+    for (uint32_t i = 0; i < named->n; i++) {
+        space->first = first;
+        space->dim = (uint32_t)named->weight[i];
+        if (strcmp(kb_split_id(named, i), space->name) == 0)
+            return;
+        first += space->dim;
+    }
+    space->first = first;
+    space->dim = map->dim - first;
+}
+
+static uint32_t place_of(const struct ld_space *space, const struct ld_leaf *leaf)
+{
+    return space[leaf->space].first + ld_hash_place(leaf->hash, space[leaf->space].dim);
+}
+
 /* Leaves in their order become coordinates with their sums, of each namespace apart; of one key the last counts. The
  * number of them. */
-static size_t add_up(struct ld_leaf *leaf, size_t n, uint32_t dim)
+static size_t add_up(const struct ld_space *space, struct ld_leaf *leaf, size_t n)
 {
     size_t out = 0;
 
@@ -80,10 +131,10 @@ static size_t add_up(struct ld_leaf *leaf, size_t n, uint32_t dim)
         if (i + 1 < n && by_key(&leaf[i], &leaf[i + 1]) == 0)
             continue;
         const double value = ld_hash_signed(leaf[i].hash, leaf[i].value);
-        const uint32_t place = ld_hash_place(leaf[i].hash, dim);
+        const uint32_t place = place_of(space, &leaf[i]);
         struct ld_leaf *last = out > 0 ? &leaf[out - 1] : NULL;
 
-        if (last != NULL && last->space == leaf[i].space && ld_hash_place(last->hash, dim) == place) {
+        if (last != NULL && last->space == leaf[i].space && place_of(space, last) == place) {
             last->value += value;
         } else {
             leaf[out] = leaf[i];
@@ -102,7 +153,7 @@ static double weight_of(const struct ld_name_map *map, const char *name)
 }
 
 /* x += the block of a namespace, its n coordinates, in its size. */
-static void put_block(const struct ld_leaf *leaf, size_t n, uint32_t dim, double weight, double *x)
+static void put_block(const struct ld_space *space, const struct ld_leaf *leaf, size_t n, double weight, double *x)
 {
     double sum = 0;
 
@@ -110,7 +161,7 @@ static void put_block(const struct ld_leaf *leaf, size_t n, uint32_t dim, double
         sum += leaf[i].value * leaf[i].value;
     const double norm = fmax(1, sqrt(sum)), scale = sqrt(weight);
     for (size_t i = 0; i < n; i++)
-        x[ld_hash_place(leaf[i].hash, dim)] += leaf[i].value / norm * scale;
+        x[place_of(space, &leaf[i])] += leaf[i].value / norm * scale;
 }
 
 void ld_names_add_up(struct ld_names *names, const struct ld_name_map *map, double *x)
@@ -118,18 +169,23 @@ void ld_names_add_up(struct ld_names *names, const struct ld_name_map *map, doub
     struct ld_leaf *leaf = names->leaf;
     size_t rank[LD_NAMES_MOST_LEAVES + 1];
 
-    qsort(names->space, names->n_spaces, sizeof *names->space, by_name);
-    for (size_t i = 0; i < names->n_spaces; i++)
+    sort_spaces(names->space, names->n_spaces);
+    for (size_t i = 0; i < names->n_spaces; i++) {
+        give_coordinates(map, &names->space[i]);
         rank[names->space[i].number] = i;
+    }
     for (size_t i = 0; i < names->n_leaves; i++) {
         leaf[i].path = names->path + leaf[i].at;
         leaf[i].space = rank[leaf[i].space]; /* cppcheck-suppress uninitvar ; each space has one */
     }
     sort_leaves(leaf, names->n_leaves);
-    const size_t n = add_up(leaf, names->n_leaves, map->dim);
+    const size_t n = add_up(names->space, leaf, names->n_leaves);
     for (size_t i = 0, end = 0; i < n; i = end) {
         while (end < n && leaf[end].space == leaf[i].space)
             end++;
-        put_block(leaf + i, end - i, map->dim, weight_of(map, names->space[leaf[i].space].name), x);
+        put_block(names->space, leaf + i, end - i, weight_of(map, names->space[leaf[i].space].name), x);
     }
+    names->largest = 0;
+    for (size_t i = 0; i < n; i++)
+        names->largest = fmax(names->largest, fabs(x[place_of(names->space, &leaf[i])]));
 }

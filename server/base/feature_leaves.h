@@ -14,6 +14,7 @@ struct ld_name_map {
     uint32_t dim; /* 0: there is no mapping, and nothing else of it is read */
     uint32_t seed;
     struct kb_split weights; /* by namespace */
+    struct kb_split spaces;  /* names-2: coordinates of their own, by namespace; none: names-1 */
 };
 bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *b);
 
@@ -29,7 +30,8 @@ struct ld_leaf {
 
 struct ld_space {
     const char *name;
-    size_t number; /* in the order of the walk */
+    size_t number;       /* in the order of the walk */
+    uint32_t first, dim; /* its coordinates */
 };
 
 /* Room for the leaves of one object after the other. All zeros: empty. */
@@ -38,10 +40,11 @@ struct ld_names {
     char *path; /* of all leaves, one behind the other */
     struct ld_space *space;
     size_t n_leaves, cap_leaves, n_path, cap_path, n_spaces, cap_spaces;
+    double largest;    /* coordinate of the last vector, in size: as weights make it */
     const char *limit; /* static: the one that the last object has passed, and what it is; NULL: none */
     uint32_t most;
 };
-/* x, of zeros, becomes the vector of the leaves. */
+/* x, of zeros, becomes the vector of the leaves; names->largest is set. */
 void ld_names_add_up(struct ld_names *names, const struct ld_name_map *map, double *x);
 
 #endif

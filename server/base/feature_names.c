@@ -164,7 +164,7 @@ static size_t add_space(struct ld_names *names, const char *name)
     if (space == NULL)
         return NO_SPACE;
     names->space = space;
-    names->space[names->n_spaces] = (struct ld_space){name, names->n_spaces};
+    names->space[names->n_spaces] = (struct ld_space){.name = name, .number = names->n_spaces};
     return names->n_spaces++;
 }
 
@@ -229,14 +229,14 @@ static enum kb_err go_down(struct walk *w, const char *name, struct mark *mark)
         w->path[n++] = '^';
     else if (w->depth > 0)
         return pass_path(w);
-    for (; *name != '\0'; name++) {
-        const bool is_escaped = *name == '\\' || *name == '^' || *name == '=';
+    for (char c = *name; c != '\0'; c = *++name) {
+        const bool is_escaped = c == '\\' || c == '^' || c == '=';
 
         if (n + is_escaped >= LD_NAMES_PATH_BYTES)
             return pass_path(w);
         if (is_escaped)
             w->path[n++] = '\\';
-        w->path[n++] = *name;
+        w->path[n++] = c;
     }
     ld_murmur_add(&w->hash, w->path + w->n_path, n - w->n_path);
     w->n_path = n;

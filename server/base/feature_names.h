@@ -1,5 +1,5 @@
 /* clang-format off */
-/* Vectors from objects of named features: the mapping `names-1`.
+/* Vectors from objects of named features: the mappings `names-1` and `names-2`.
  *
  * {"device": "phone", "hour": 13, "article": {"topic": "sport", "age_h": 2}} becomes a vector of `dim` numbers. The
  * mapping has no memory and learns nothing: who knows this page, dim, seed and weights knows the vector to the last
@@ -24,6 +24,9 @@
  *    one.
  * 3. Hashing. h = murmur3_32(key, seed); the coordinate is (h dim) >> 32, the sign minus where h is odd (hashing.h).
  *    The leaves of a namespace add up to its block b.
+ *    names-2 has namespaces with coordinates of their own, `size` of them each: side by side from coordinate 0 on, in
+ *    the order of the bytes of their names, and (h size) >> 32 counts from the first of them. All other namespaces
+ *    share the coordinates that are left, of which there is at least one, in the same way.
  * 4. Norms and weights. x = the sum over namespaces of b / max(1, |b|) * sqrt(w), w the namespace's weight, 1 unless
  *    told. So no namespace outweighs another by having more features, and |x| is at most the sum of the sqrt(w).
  *
@@ -53,6 +56,7 @@
 #include "base/feature_leaves.h"
 
 #define LD_NAMES_MAPPING "names-1"
+#define LD_NAMES_OWN_MAPPING "names-2"
 #define LD_NAMES_DIM 256u /* unless told */
 #define LD_NAMES_MOST_DEPTH 8u
 #define LD_NAMES_PATH_BYTES 511u

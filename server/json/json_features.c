@@ -29,9 +29,24 @@ static void read_weight(struct ld_in *in, const struct ld_member *m, struct kb_s
     }
 }
 
+/* Coordinates of a namespace of its own. */
+static void read_space(struct ld_in *in, const struct ld_member *m, struct kb_split *out)
+{
+    const double size = (double)ld_in_count(in, &m->value, &ld_feature_space_rule, 1);
+
+    if (strlen(m->key) > LD_NAMES_PATH_BYTES) {
+        ld_in_fault(in, NULL, "a namespace has a name of at most %u bytes", LD_NAMES_PATH_BYTES);
+        ld_problem_limit(in->p, "feature_path_bytes", LD_NAMES_PATH_BYTES);
+    } else if (kb_split_put(out, m->key, size) != KB_OK) {
+        ld_in_fault(in, NULL, "the names of namespaces take more than %u bytes in all", KB_SPLIT_BYTES);
+        ld_problem_limit(in->p, "weight_bytes", KB_SPLIT_BYTES);
+    }
+}
+
 static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     static const struct ld_weights_of namespaces = {"names of their namespaces", "namespaces", read_weight};
+    static const struct ld_weights_of own = {"names of their namespaces", "namespaces", read_space};
     struct ld_name_map *out = arg;
     const struct ld_rule *rule = &ld_feature_names_rules.rule[i];
 
@@ -45,8 +60,11 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
     case LD_FEATURE_NAMES_SEED:
         out->seed = (uint32_t)ld_in_count(in, v, rule, 0);
         break;
-    default:
+    case LD_FEATURE_NAMES_WEIGHTS:
         ld_in_weights(in, v, rule, &namespaces, &out->weights); /* names are any text, "" among them */
+        break;
+    default:
+        ld_in_weights(in, v, rule, &own, &out->spaces);
         break;
     }
 }
@@ -58,15 +76,31 @@ void ld_in_features(struct ld_in *in, const struct ld_value *v, struct ld_name_m
         return;
     out->dim = LD_NAMES_DIM;
     (void)ld_in_members(in, v, &ld_feature_names_rules, read_member, out);
+    const char *mapping = ld_string_of(ld_member_of(v, "mapping"));
+    if (mapping == NULL)
+        return;
+    const bool has_own = strcmp(mapping, LD_NAMES_OWN_MAPPING) == 0;
+    if (!has_own && ld_member_of(v, "namespaces") != NULL)
+        ld_in_fault(in, "namespaces", "are of the mapping %s", LD_NAMES_OWN_MAPPING);
+    else if (has_own && ld_n_members(ld_member_of(v, "namespaces")) == 0)
+        ld_in_fault(in, "namespaces", "required: the coordinates of at least one namespace, by its name");
+    else if (has_own && kb_split_sum(&out->spaces) >= (double)out->dim)
+        ld_in_fault(in, "namespaces",
+                    "expected less than %u coordinates in all, the dim: other namespaces share the rest",
+                    (unsigned)out->dim);
 }
 
 void ld_text_features(struct ld_text *t, const struct ld_name_map *map)
 {
     ld_text_lit(t, "{");
-    ld_text_put_string(t, "mapping", LD_NAMES_MAPPING);
+    ld_text_put_string(t, "mapping", map->spaces.n > 0 ? LD_NAMES_OWN_MAPPING : LD_NAMES_MAPPING);
     ld_text_put_count(t, "dim", map->dim);
     ld_text_put_count(t, "seed", map->seed);
     ld_text_key(t, "weights");
     ld_text_split(t, &map->weights);
+    if (map->spaces.n > 0) {
+        ld_text_key(t, "namespaces");
+        ld_text_split(t, &map->spaces);
+    }
     ld_text_lit(t, "}");
 }

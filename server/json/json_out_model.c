@@ -6,6 +6,7 @@
  *
  * The configuration is shown twice: as it was given, defaults filled in, and as it is in force, where a median
  * lengthscale is a number and an exact representation may have become a dictionary. */
+#include "json/json_split.h"
 #include "json/json_out.h"
 #include "json/json_out_stats.h"
 
@@ -224,7 +225,13 @@ static void put_scales(struct ld_text *t, const struct kb_engine *e)
     ld_text_key(t, "in_force");
     kb_tuning_take(&in_force, spec);
     ld_text_tuning(t, &in_force, false);
-    if (spec->n_scaled > 0) {
+    if (spec->n_scaled > 0 && spec->spaces.n > 0) {
+        struct kb_split weights = spec->spaces;
+        for (uint32_t g = 0; g < weights.n; g++)
+            weights.weight[g] = 1 / (spec->scale[g] * spec->scale[g]);
+        ld_text_key(t, "namespaces");
+        ld_text_split(t, &weights);
+    } else if (spec->n_scaled > 0) {
         ld_text_key(t, "scale");
         ld_text_lit(t, "[");
         for (size_t j = 0; j < spec->n_scaled; j++) {

@@ -196,9 +196,11 @@ static char *read_escape(struct ld_parser *r, char *to)
 }
 
 /* Of ASCII, and neither the string's end nor an escape; NUL is none. */
-static bool is_plain(char c)
+static inline bool is_plain(char c)
 {
-    return c != '"' && c != '\\' && (unsigned char)c >= ' ' && (unsigned char)c < 0x80;
+    static const bool plain[256] = {[' ' ... '!'] = true, ['#' ... '['] = true, [']' ... 0x7f] = true};
+
+    return plain[(unsigned char)c];
 }
 
 /* One character that is not plain, moved to `to`. Where writing goes on, or NULL. */
@@ -306,7 +308,7 @@ static bool read_key(struct ld_parser *r, size_t base, const char **key)
     if (*key == NULL)
         return false;
     for (size_t i = base; i < r->n_stack && r->n_stack - base < FEW_MEMBERS; i++)
-        if (strcmp(r->stack[i].key, *key) == 0)
+        if (ld_is_key(r->stack[i].key, *key))
             return false;
     skip_space(r);
     return *r->at++ == ':';

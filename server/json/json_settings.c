@@ -307,6 +307,7 @@ static void read_challenger(struct ld_in *in, const struct ld_value *v, const st
     if (name != NULL && kb_spec_preset(&s.spec, name, own->context_dim, own->arm_dim) == KB_OK) {
         kb_spec_take_books(&s.spec, own);
         s.spec.seed = own->seed;
+        s.spec.spaces = own->spaces;
     }
     if (in->is_log)
         learn_nothing(&s.spec);
@@ -448,6 +449,7 @@ void ld_in_settings(struct ld_in *in, const struct ld_value *v, struct ld_settin
     ld_settle_metrics(out);
     follow_bookkeeping(v, &out->spec);
     settle_tune(in, v, &out->spec);
+    out->spec.spaces = out->features.spaces;
     read_challengers(in, ld_member_of(v, "challengers"), out);
     enum kb_err rc = check_features(v, out, &msg);
     if (rc == KB_OK)

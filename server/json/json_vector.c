@@ -50,16 +50,6 @@ static void tell(struct ld_in *in, const struct kb_errmsg *msg, const struct ld_
         ld_problem_limit(in->p, names->limit, names->most);
 }
 
-/* Coordinates are as large as weights make them. */
-static bool is_bounded(const struct ld_in *in, const double *x, uint32_t dim)
-{
-    double most = 0;
-
-    for (uint32_t i = 0; i < dim; i++)
-        most = fmax(most, fabs(x[i]));
-    return most <= in->doc->magnitude;
-}
-
 /* An object of two bytes may become a vector of 32 kB: what a body's vectors take is bounded beside its own bytes. */
 static bool has_room(struct ld_in *in, uint32_t dim)
 {
@@ -100,7 +90,7 @@ static const double *read_named(struct ld_in *in, const struct ld_value *v, uint
         ld_problem_set(in->p, 503, "out of memory");
     else if (rc != KB_OK)
         tell(in, &msg, &named->names);
-    else if (!is_bounded(in, x, named->map.dim))
+    else if (named->names.largest > in->doc->magnitude)
         ld_in_fault(in, NULL, "its vector has a number beyond %.16g in size: lower the weights of `features`",
                     in->doc->magnitude);
     return rc == KB_OK ? x : NULL;

@@ -223,11 +223,13 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
 }, 30, 0x0};
 
 const struct ld_rules ld_feature_names_rules = {(const struct ld_rule[]){
-    {.key = "mapping", .choices = (const char *const[]){"names-1", NULL}},
+    {.key = "mapping", .choices = (const char *const[]){"names-1", "names-2", NULL}},
     {.key = "dim", .lo = 1, .hi = 4096},
     {.key = "seed", .lo = 0, .hi = 4294967295},
     {.key = "weights", .lo = 0, .hi = 32},
-}, 4, 0x1};
+    {.key = "namespaces", .lo = 0, .hi = 32},
+}, 5, 0x1};
+const struct ld_rule ld_feature_space_rule = {.lo = 1, .hi = 4095};
 const struct ld_rule ld_feature_weight_rule = {.lo = 0, .hi = 1000000.0};
 
 const struct ld_rules ld_personalizer_settings_rules = {(const struct ld_rule[]){

@@ -133,8 +133,10 @@ enum { LD_CONFIGURATION_ALGORITHM, LD_CONFIGURATION_CONTEXT_DIM, LD_CONFIGURATIO
        };
 extern const struct ld_rules ld_configuration_rules;
 
-enum { LD_FEATURE_NAMES_MAPPING, LD_FEATURE_NAMES_DIM, LD_FEATURE_NAMES_SEED, LD_FEATURE_NAMES_WEIGHTS };
+enum { LD_FEATURE_NAMES_MAPPING, LD_FEATURE_NAMES_DIM, LD_FEATURE_NAMES_SEED, LD_FEATURE_NAMES_WEIGHTS,
+       LD_FEATURE_NAMES_NAMESPACES };
 extern const struct ld_rules ld_feature_names_rules;
+extern const struct ld_rule ld_feature_space_rule;
 extern const struct ld_rule ld_feature_weight_rule;
 
 enum { LD_PERSONALIZER_SETTINGS_POLICY_NAME, LD_PERSONALIZER_SETTINGS_POLICY_ARGUMENTS,

@@ -1,9 +1,10 @@
 /* What is read and written for the hot requests, a few times each and nothing else, for callgrind to count the
  * instructions of: tests/bench/counts.py collects inside of measured_KIND.
  *
- *   bench_bodies candidates|user|reward|line|answer|event
+ *   bench_bodies candidates|named|user|reward|line|answer|event
  *
- * Read: /select with 20 candidates of 16 features with four decimals each, /select of a user alone, one reward, a line
+ * Read: /select with 20 candidates of 16 features with four decimals each, the same with 8 named features each and a
+ * context of 8 (docs/FEATURES.md), mapped to 256 coordinates, /select of a user alone, one reward, a line
  * of /observe with 16 features, as tests/bench/room.py sends them. Written: an answer of one arm; the log's line of its
  * decision with 16 features. All of a document is in it, from text to struct and its memory given back. */
 #include <math.h>
@@ -23,6 +24,7 @@
 
 /* Global and not inlined: callgrind knows them by their names. */
 void measured_candidates(const char *body, uint32_t arm_dim);
+void measured_named(const char *body);
 void measured_user(const char *body);
 void measured_reward(const char *body);
 void measured_line(const char *body);
@@ -52,6 +54,20 @@ static void read_select(const char *body, uint32_t arm_dim, size_t n_candidates)
 __attribute__((noinline)) void measured_candidates(const char *body, uint32_t arm_dim)
 {
     read_select(body, arm_dim, N_CANDIDATES);
+}
+
+__attribute__((noinline)) void measured_named(const char *body)
+{
+    const struct ld_name_map map = {.dim = LD_NAMES_DIM};
+    struct ld_doc *doc = NULL;
+    struct ld_select select;
+    struct ld_problem p;
+
+    ld_problem_init(&p);
+    expect(ld_doc_parse(&doc, body, strlen(body), false, &p) == 0);
+    ld_doc_map_names(doc, &map, 0);
+    expect(ld_decode_select(doc, map.dim, map.dim, &select, &p) == 0 && select.query.n_candidates == N_CANDIDATES);
+    ld_doc_free(doc);
 }
 
 __attribute__((noinline)) void measured_user(const char *body)
@@ -139,6 +155,31 @@ static char *select_body(void)
     return ld_text_take(&t, &n);
 }
 
+/* What tests/bench/names.py sends. */
+static char *named_body(void)
+{
+    static const char *const topic[] = {"sport", "politics", "weather", "science"}, *const language[] = {"en", "de",
+                                                                                                         "fr"};
+    struct ld_text t;
+    char text[256];
+    size_t n;
+
+    ld_text_init(&t);
+    ld_text_lit(&t,
+                "{\"user\":\"u17\",\"context\":{\"device\":\"phone\",\"hour\":13,\"weekday\":\"tue\",\"premium\":true,"
+                "\"user\":{\"age\":41,\"country\":\"at\",\"visits\":97,\"language\":\"de\"}},\"candidates\":[");
+    for (int c = 0; c < N_CANDIDATES; c++) {
+        snprintf(text, sizeof text,
+                 "%s{\"id\":\"a%d\",\"features\":{\"article\":{\"topic\":\"%s\",\"language\":\"%s\",\"age_h\":%d,"
+                 "\"words\":%d},\"source\":{\"name\":\"paper%d\",\"rank\":0.%03d},\"breaking\":%s,\"position\":%d}}",
+                 c > 0 ? "," : "", 7 * c, topic[c % 4], language[c % 3], 3 * c + 1, 50 + 211 * c, c % 17, 47 * c + 13,
+                 c % 10 == 0 ? "true" : "false", c % 10);
+        ld_text_lit(&t, text);
+    }
+    ld_text_lit(&t, "]}");
+    return ld_text_take(&t, &n);
+}
+
 static char *observe_body(void)
 {
     struct ld_text t;
@@ -194,11 +235,13 @@ static void event(void)
         measured_event(&ev);
 }
 
-static void read_bodies(const char *kind, const char *select, const char *observe)
+static void read_bodies(const char *kind, const char *select, const char *named, const char *observe)
 {
     for (int i = 0; i < CALLS; i++) {
         if (strcmp(kind, "candidates") == 0)
             measured_candidates(select, DIM);
+        else if (strcmp(kind, "named") == 0)
+            measured_named(named);
         else if (strcmp(kind, "user") == 0)
             measured_user("{\"user\":\"u17\"}");
         else if (strcmp(kind, "reward") == 0)
@@ -210,7 +253,7 @@ static void read_bodies(const char *kind, const char *select, const char *observ
 
 int main(int argc, char **argv)
 {
-    char *select = select_body(), *observe = observe_body();
+    char *select = select_body(), *named = named_body(), *observe = observe_body();
     const char *kind = argc == 2 ? argv[1] : "";
 
     if (strcmp(kind, "answer") == 0)
@@ -218,9 +261,10 @@ int main(int argc, char **argv)
     else if (strcmp(kind, "event") == 0)
         event();
     else
-        read_bodies(kind, select, observe);
+        read_bodies(kind, select, named, observe);
     printf("{\"calls\":%d,\"candidates\":%d,\"dim\":%d}\n", CALLS, N_CANDIDATES, DIM);
     free(select);
+    free(named);
     free(observe);
     return 0;
 }

@@ -21,7 +21,7 @@ from callgrind import Profile
 TOLERANCE = 0.03
 NAMED = 0.002  # of all instructions: a change that is worth a line
 PROGRAMS = {"decide": "bench_counts", "listed": "bench_counts", "listed_100": "bench_counts", "learn": "bench_counts", "catalogue": "bench_counts", "update": "bench_counts",
-            **{kind: "bench_bodies" for kind in ("candidates", "user", "reward", "line", "answer", "event")}}
+            **{kind: "bench_bodies" for kind in ("candidates", "named", "user", "reward", "line", "answer", "event")}}
 KINDS = tuple(PROGRAMS)
 LEARN_MOST = 2  # a learning step, in bare rank-one updates
 

@@ -6,12 +6,14 @@ import math
 import random
 import re
 import string
+import time
 
+import numpy as np
 import pytest
 
 from contract import NDJSON, ROOT
 from harness import Client, run_ctl
-from names import Fault, asinh, leaves, mapped, murmur3
+from names import Fault, asinh, leaves, mapped, murmur3, without
 
 MAPPING = {"mapping": "names-1", "dim": 32, "seed": 5, "weights": {"article": 2.5, "": 0.5}}
 PHONE = {"device": "phone", "hour": 13, "article": {"topic": "sport", "age_h": 2}}
@@ -20,7 +22,7 @@ EMBEDDED = {"text": {"vector": [0.25 * i - 2 for i in range(20)]}}
 
 
 def of(value, mapping=MAPPING):
-    return mapped(value, mapping["dim"], mapping.get("seed", 0), mapping.get("weights"))
+    return mapped(value, mapping["dim"], mapping.get("seed", 0), mapping.get("weights"), mapping.get("namespaces"))
 
 
 def put_named(api, name, mapping=MAPPING, **fields):
@@ -75,7 +77,9 @@ def test_random_objects_are_the_oracles_vectors_bit_by_bit(api, name):
 
 
 @pytest.mark.parametrize("mapping", [{"mapping": "names-1"}, {"mapping": "names-1", "dim": 1}, {"mapping": "names-1", "dim": 4096, "seed": 4294967295},
-                                     {"mapping": "names-1", "dim": 3, "weights": {"a": 0, "b": 1e6, "": 0.1}}], ids=str)
+                                     {"mapping": "names-1", "dim": 3, "weights": {"a": 0, "b": 1e6, "": 0.1}},
+                                     {"mapping": "names-2", "dim": 40, "seed": 3, "namespaces": {"b": 7, "a": 1, "never": 5}, "weights": {"b": 2}},
+                                     {"mapping": "names-2", "dim": 3, "namespaces": {"": 2}}], ids=str)
 def test_each_configuration_maps_by_its_own_numbers(api, name, mapping):
     rng = random.Random(3)
     put_named(api, name, mapping, algorithm="random")
@@ -293,7 +297,13 @@ def test_the_longest_line_that_named_arms_make_is_taken_in_again(boot):
 
 # ---- the configuration --------------------------------------------------------------------------------------------------------------
 
-BAD = [({}, "/features/mapping"), ({"mapping": "names-2"}, "/features/mapping"), ({"mapping": "names-1", "dim": 0}, "/features/dim"),
+OWN = {"mapping": "names-2", "dim": 32, "namespaces": {"article": 8, "device": 4}}
+BAD = [({}, "/features/mapping"), ({"mapping": "names-3"}, "/features/mapping"), ({"mapping": "names-2"}, "/features/namespaces"),
+       ({"mapping": "names-1", "namespaces": {"a": 3}}, "/features/namespaces"), ({**OWN, "namespaces": {}}, "/features/namespaces"),
+       ({**OWN, "namespaces": {"a": 30, "b": 2}}, "/features/namespaces"), ({**OWN, "namespaces": {"a": 0}}, "/features/namespaces/a"),
+       ({**OWN, "namespaces": {"a": 1.5}}, "/features/namespaces/a"), ({**OWN, "namespaces": {f"k{i}": 1 for i in range(33)}, "dim": 64}, "/features/namespaces"),
+       ({**OWN, "dim": 64, "namespaces": {f"{i:03}" * 90: 1 for i in range(3)}}, "/features/namespaces/" + "002" * 46), ({**OWN, "namespaces": {"x" * 512: 1}}, "/features/namespaces/xxx"),
+       ({"mapping": "names-1", "dim": 0}, "/features/dim"),
        ({"mapping": "names-1", "dim": 4097}, "/features/dim"), ({"mapping": "names-1", "dim": 2.5}, "/features/dim"),
        ({"mapping": "names-1", "seed": -1}, "/features/seed"), ({"mapping": "names-1", "seed": 2 ** 32}, "/features/seed"),
        ({"mapping": "names-1", "weights": {"a": -1}}, "/features/weights/a"), ({"mapping": "names-1", "weights": {"a": 1000001}}, "/features/weights/a"),
@@ -388,7 +398,7 @@ def test_what_the_patch_or_the_tenant_has_named_stays_beside_features(api, name)
     assert (shown["context_kernel"]["type"], shown["arm_kernel"]["type"], shown["representation"]["lambda"]) == ("linear", "rbf", 0.7)
 
 
-@pytest.mark.parametrize("change", [{"seed": 6}, {"weights": {}}, {"weights": {"article": 2.5, "": 0.6}}], ids=str)
+@pytest.mark.parametrize("change", [{"seed": 6}, {"weights": {}}, {"weights": {"article": 2.5, "": 0.6}}, {"mapping": "names-2", "namespaces": {"article": 8}}], ids=str)
 def test_another_mapping_is_refused_once_there_are_vectors_of_this_one(api, name, change):
     put_named(api, name, algorithm="ek-ucb")
     put_named(api, name, {**MAPPING, **change}, algorithm="ek-ucb", expect=200)
@@ -428,6 +438,106 @@ def test_the_mapping_outlives_restart_snapshot_compaction_copy_and_export(boot, 
     server.start()
     assert api.call("GET", "/tenants/t").json["configuration"] == shown
     assert api.call("POST", "/tenants/t/posterior", ask).json["mean"][0] == pytest.approx(want["mean"][0], rel=1e-12)
+
+
+# ---- weights of namespaces --------------------------------------------------------------------------------------------------------
+
+SPACES = {"mapping": "names-2", "dim": 48, "namespaces": {"tells": 12, "noise": 12, "more": 12}}
+
+
+def told_context(rng):
+    return {"tells": {"k": rng.choice("ab")}, "noise": {"k": f"n{rng.randrange(9)}"}, "more": {"k": f"m{rng.randrange(9)}", "l": rng.random()}}
+
+
+def teach(api, tenant, rng, n):
+    """The reward follows the namespace `tells`, and the arm."""
+    lines = []
+    for _ in range(n):
+        context, arm = told_context(rng), rng.choice("xy")
+        reward = float(rng.random() < (0.9 if (context["tells"]["k"] == "a") == (arm == "x") else 0.1))
+        lines.append({"user": "u", "context": context, "arm": {"id": arm, "features": {}}, "reward": reward})
+    api.call("POST", "/observe", raw="\n".join(map(json.dumps, lines)), kind=NDJSON, tenant=tenant)
+
+
+def settle(api, tenant, rng):
+    """Some 250 rewards, and no refit that is due."""
+    teach(api, tenant, rng, 200)
+    for _ in range(100):
+        teach(api, tenant, rng, 1)
+        model = api.call("GET", f"/tenants/{tenant}/model").json
+        if model["scales"]["next"] > 300 and model["scales"]["history"][-1]["rewards"] > 150:
+            return
+        time.sleep(0.1)
+    raise AssertionError(model["scales"])
+
+
+def weights_of(api, tenant):
+    return api.call("GET", f"/tenants/{tenant}/model").json["scales"]["namespaces"]
+
+
+def test_rewards_weigh_namespaces_and_a_fold_reads_the_weights(boot):
+    """Four seeds: what tells the reward outweighs what tells nothing. A refit's event has the numbers, and a start, a copy and a fold have the same."""
+    server = boot()
+    api = Client(server)
+    for seed in range(4):
+        put_named(api, f"t{seed}", SPACES, algorithm="laplaced-by-arm")
+        settle(api, f"t{seed}", random.Random(seed))
+        weights = weights_of(api, f"t{seed}")
+        assert list(weights) == ["more", "noise", "tells"]
+        assert weights["tells"] > 2 * max(weights["noise"], weights["more"]), weights
+        tuned = [e for e in api.events(f"t{seed}") if e["type"] == "tuned"][-1]
+        assert [1 / (s * s) for s in tuned["scale"]] == pytest.approx(list(weights.values()), rel=1e-14)
+        assert tuned["scales"]["evidence_after"] >= tuned["scales"]["evidence_before"]
+        assert api.verify(f"t{seed}")["equal"]
+    want = {f"t{seed}": (weights_of(api, f"t{seed}"), api.digest(f"t{seed}")) for seed in range(4)}
+    server.kill()
+    server.start()
+    assert {t: (weights_of(api, t), api.digest(t)) for t in want} == want
+    lines = api.call("GET", "/tenants/t0/export").content
+    api.call("POST", "/tenants/new/import", raw=lines, kind=NDJSON, expect=(200, 201))
+    assert (weights_of(api, "new"), api.digest("new")) == want["t0"]
+    api.call("POST", "/tenants/t1/compact", {"keep_events": 0}, expect=(200, 202))
+    assert weights_of(api, "t1") == want["t1"][0] and api.verify("t1")["equal"]
+
+
+def test_weights_of_namespaces_are_those_of_coordinates_in_the_model(api, name):
+    """A prediction is that of the dense formula, in which each namespace's coordinates are divided by its scale."""
+    put_named(api, name, SPACES, algorithm="laplaced-by-arm")
+    rng = random.Random(9)
+    teach(api, name, rng, 60)
+    events = api.events(name)
+    tuned = [e for e in events if e["type"] == "tuned"][-1]
+    scales, by_space = tuned["scales"], dict(zip(sorted(SPACES["namespaces"]), tuned["scale"]))
+    divide = np.array([by_space[s] for s in sorted(SPACES["namespaces"]) for _ in range(12)] + [1.0] * 12)
+    told = [e for e in events if e["type"] == "observed"]
+
+    def kernel(a, b):
+        a, b = np.array(a) / divide, np.array(b) / divide
+        return scales["arm"] + scales["user"] * 0 + scales["context"] * np.exp(-((a - b) ** 2).sum() / 2 / scales["lengthscale"] ** 2) + scales["linear"] * (a @ b) / 48
+
+    for arm in "xy":
+        rows = [e for e in told if e["arm"] == arm]
+        gram = np.array([[kernel(e["context"], f["context"]) for f in rows] for e in rows]) + scales["noise"] * np.eye(len(rows))
+        weights = np.linalg.solve(gram, np.array([e["reward"] for e in rows]) - scales["mean"])
+        for _ in range(3):
+            context = told_context(rng)
+            seen = of(context, SPACES)
+            want = scales["mean"] + sum(w * kernel(e["context"], seen) for w, e in zip(weights, rows))
+            ask = {"users": ["u"], "arms": [{"id": arm, "features": {}}], "context": context, "features": 4}
+            answer = api.call("POST", f"/tenants/{name}/posterior", ask).json
+            assert answer["mean"][0][0] == pytest.approx(want, rel=1e-9, abs=1e-9)
+            for moved in answer["features"]["changes"]:
+                left = without(context, moved["feature"])
+                less = scales["mean"] + sum(w * kernel(e["context"], of(left, SPACES)) for w, e in zip(weights, rows))
+                assert moved["change"] == pytest.approx(want - less, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("fields", [{"tune": False}, {"context_kernel": {"lengthscale": 1}}, {"context_kernel": {"lengthscale": "median"}}, {"features": {**SPACES, "dim": 1025}}], ids=str)
+def test_where_scales_are_told_namespaces_have_none(api, name, fields):
+    put_named(api, name, **{"mapping": SPACES, "algorithm": "laplaced-by-arm", **{k: v for k, v in fields.items() if k != "features"}, **({"mapping": fields["features"]} if "features" in fields else {})})
+    teach(api, name, random.Random(1), 20)
+    scales = api.call("GET", f"/tenants/{name}/model").json["scales"]
+    assert "namespaces" not in scales and "scale" not in scales
 
 
 # ---- logs of others -----------------------------------------------------------------------------------------------------------------

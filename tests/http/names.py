@@ -1,4 +1,4 @@
-"""The mapping names-1 once more, by its description and in another language: server/base/feature_names.h says it to the last bit.
+"""The mappings names-1 and names-2 once more, by their description and in another language: server/base/feature_names.h says it to the last bit.
 
 Nothing here is taken from the program: the hash is MurmurHash3 by its published description, sums are in the order that the
 description tells, and numbers are Python's, which are doubles.
@@ -102,7 +102,17 @@ def leaves(value, path=(), pointer=""):
         yield space, "^".join(map(escaped, path)), None, 1.0, pointer
 
 
-def mapped(value, dim=256, seed=0, weights=None):
+def stretch(space, dim, namespaces):
+    """(the first coordinate, how many) of a namespace."""
+    first = 0
+    for name in sorted(namespaces or {}, key=str.encode):
+        if name == space:
+            return first, namespaces[name]
+        first += namespaces[name]
+    return first, dim - first
+
+
+def mapped(value, dim=256, seed=0, weights=None, namespaces=None):
     """The vector of an object."""
     last = {}
     for n, (space, path, text, x, pointer) in enumerate(leaves(value)):
@@ -113,9 +123,9 @@ def mapped(value, dim=256, seed=0, weights=None):
     for space in sorted({leaf[0] for leaf in last.values()}, key=str.encode):
         hashed = sorted((murmur3(key.encode(), seed), leaf[1].encode(), (leaf[2] is not None, (leaf[2] or "").encode()), leaf[3])
                         for key, leaf in last.items() if leaf[0] == space)
-        block = {}
+        block, (first, size) = {}, stretch(space, dim, namespaces)
         for h, _, _, x in hashed:
-            at = h * dim >> 32
+            at = first + (h * size >> 32)
             block[at] = block[at] + (-x if h & 1 else x) if at in block else (-x if h & 1 else x)
         norm = 0.0
         for at in sorted(block):

@@ -40,11 +40,12 @@ static int read_mapping(const struct json_t *features, struct ld_name_map *out)
     *out = (struct ld_name_map){.dim = 0};
     if (!lc_json_is_object(features))
         return 0;
-    if (mapping == NULL || strcmp(mapping, LD_NAMES_MAPPING) != 0)
+    if (mapping == NULL || (strcmp(mapping, LD_NAMES_MAPPING) != 0 && strcmp(mapping, LD_NAMES_OWN_MAPPING) != 0))
         return lc_fail("the tenant's features have a mapping that this program does not know");
     out->dim = (uint32_t)lc_json_real(features, "dim");
     out->seed = (uint32_t)lc_json_real(features, "seed");
-    if (lc_json_each(lc_json_get(features, "weights"), read_weight, &out->weights) != 0)
+    if (lc_json_each(lc_json_get(features, "weights"), read_weight, &out->weights) != 0 ||
+        lc_json_each(lc_json_get(features, "namespaces"), read_weight, &out->spaces) != 0)
         return lc_fail("the tenant's features have weights that this program does not know");
     return 0;
 }

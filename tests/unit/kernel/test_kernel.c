@@ -222,7 +222,7 @@ START_TEST(support_reports_missing_memory)
 {
     struct kb_support s;
     kb_support_init(&s, 2);
-    ck_assert_uint_eq(kbt_brutal(grow_support, close_support, &s), 7);
+    ck_assert_uint_eq(kbt_brutal(grow_support, close_support, &s), 8);
 }
 END_TEST
 

@@ -184,7 +184,7 @@ START_TEST(weights_count_as_rewards)
     static struct world w, half;
     struct kb_marginal_arm arms[MOST_ARMS];
     double once, twice, count[MOST_ARMS][MOST_POINTS], sum[MOST_ARMS][MOST_POINTS];
-    const struct kb_scales s = some_scales(3), finer = {s.mean, s.noise / 2, {s.variance[0], s.variance[1]}};
+    const struct kb_scales s = some_scales(3), finer = {s.mean, s.noise / 2, {s.variance[0], s.variance[1]}, {0}};
     struct kb_scales_prior prior = PRIOR;
 
     prior.is_fixed[0] = prior.is_fixed[1] = true; /* no prior moves along */
@@ -314,7 +314,8 @@ START_TEST(rewards_that_are_all_alike_do_not_take_the_noise_away)
             w.sum[a][0] = 400 * kind;
             w.arm[a] = (struct kb_marginal_arm){1, w.count[a], w.sum[a]};
         }
-        w.rows = (struct kb_marginal_rows){5, w.arm, 1, 2000.0 * kind, gram, &w};
+        w.rows = (struct kb_marginal_rows){
+            .n_arms = 5, .arm = w.arm, .n_components = 1, .square = 2000.0 * kind, .gram = gram, .of = &w};
         ck_assert_int_eq(fit(&w, &prior, &s, &after), KB_OK);
         ck_assert(s.noise > 1e-4 && s.noise < 1e-3);
         ck_assert(s.variance[0] > s.noise / 1000);

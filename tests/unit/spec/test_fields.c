@@ -14,7 +14,7 @@ static struct kb_spec usual(void)
 }
 
 /* What no configuration has stands behind all that one may have, and behind all of `conf`. */
-#define FIELDS_END offsetof(struct kb_spec, n_scaled)
+#define FIELDS_END offsetof(struct kb_spec, spaces)
 #define GRID_START offsetof(struct kb_spec, conf.grid_start)
 
 /* Where the bytes of rows end so far, in the order of their offsets; padding is less than what it aligns. */

@@ -120,7 +120,8 @@ START_TEST(many_against_many_have_the_bits_of_pairs)
         for (enum kb_lanes lanes = KB_LANES_2; lanes <= kb_widest_lanes(); lanes++) {
             for (size_t c = 0; c < 65 * ld; c++)
                 many[c] = 1 + (double)c / 100;
-            kb_vec_kernel_scale_by(lanes, k, dim, x, dim, n, at, n_c, many, ld);
+            const struct kb_vec_points p = {.x = x, .stride = dim, .n = n};
+            kb_vec_kernel_scale_by(lanes, k, dim, &p, at, n_c, many, ld);
             ck_assert_mem_eq(many, one, 65 * ld * sizeof *one);
         }
     }
@@ -155,6 +156,77 @@ START_TEST(exponential_is_within_its_bound)
     kb_vec_kernel_scale(&k, 1, x, 1, 64, &zero, out);
     for (size_t i = 0; i < 64; i++)
         ck_assert(i % 2 == 0 ? out[i] == 0 : out[i] > 0);
+}
+END_TEST
+
+/* Vectors that are mostly 0, as those of named features: n_of of dim coordinates are not, drawn from a vocabulary of
+ * `words`; a few are -0. */
+static void draw_sparse(size_t n, size_t dim, size_t n_of, size_t words, uint64_t key, double *x)
+{
+    double *const value = kbt_array(n * n_of), *const place = kbt_array(n * n_of);
+    kbt_random_normal(n * n_of, key, value);
+    kbt_random_normal(n * n_of, key + 1, place);
+    for (size_t i = 0; i < n * dim; i++)
+        x[i] = i % 13 == 0 ? -0.0 : 0.0;
+    for (size_t i = 0; i < n * n_of; i++) {
+        const size_t word = (size_t)(fabs(place[i]) * 1e6) % words;
+        x[i / n_of * dim + word * 2654435761u % dim] = value[i];
+    }
+    free(value), free(place);
+}
+
+/* Marks of rows in which `before` other coordinates stand first. */
+static uint64_t *mark_rows(size_t n, size_t dim, size_t before, const double *x, double *rows)
+{
+    uint64_t *marks = calloc(n * kb_vec_mark_words(before + dim), sizeof *marks);
+    ck_assert_ptr_nonnull(marks);
+    for (size_t i = 0; i < n; i++) {
+        double *row = rows + i * (before + dim);
+        kbt_random_normal(before, 77 + i, row);
+        memcpy(row + before, x + i * dim, dim * sizeof *x);
+        kb_vec_mark(before + dim, row, marks + i * kb_vec_mark_words(before + dim));
+    }
+    return marks;
+}
+
+/* Few words that all share, many words, and vectors of which one is dense; rows that begin with another vector. */
+START_TEST(sparse_vectors_have_the_bits_of_pairs)
+{
+    static const size_t dims[] = {47, 48, 130, 191, 256, 257}, words[] = {20, 100000}, befores[] = {0, 5, 64, 70};
+    const size_t n = 19, n_c = 70, ld = 24;
+    double *x = kbt_array(n * 257), *y = kbt_array(n_c * 257), *rows = kbt_array(n * (257 + 70));
+    double *many = kbt_array(n_c * ld), *one = kbt_array(n_c * ld);
+    const double *at[70];
+    for (size_t i = 0; i < N_KERNELS * 6 * 2 * 4 * 2; i++) {
+        const struct kb_vec_kernel_spec *k = &kernels[i % N_KERNELS];
+        const size_t dim = dims[i / N_KERNELS % 6], n_words = words[i / N_KERNELS / 6 % 2];
+        const size_t before = befores[i / N_KERNELS / 12 % 4];
+        draw_sparse(n, dim, 12, n_words, 3 * i + 1, x);
+        draw_sparse(n_c, dim, 9, n_words, 3 * i + 2, y);
+        if (i / N_KERNELS / 48 == 1)
+            kbt_random_normal(dim, i, y + 66 * dim);
+        uint64_t *marks = mark_rows(n, dim, before, x, rows);
+        const struct kb_vec_points p = {.x = rows + before,
+                                        .stride = before + dim,
+                                        .n = n,
+                                        .marks = marks,
+                                        .n_words = kb_vec_mark_words(before + dim),
+                                        .skip = before};
+        for (size_t c = 0; c < n_c * ld; c++)
+            one[c] = 1 + (double)c / 100;
+        for (size_t c = 0; c < n_c; c++) {
+            at[c] = c == 2 ? x : y + c * dim;
+            kb_vec_kernel_scale(k, dim, x, dim, n, at[c], one + c * ld);
+        }
+        for (enum kb_lanes lanes = KB_LANES_2; lanes <= kb_widest_lanes(); lanes++) {
+            for (size_t c = 0; c < n_c * ld; c++)
+                many[c] = 1 + (double)c / 100;
+            kb_vec_kernel_scale_by(lanes, k, dim, &p, at, n_c, many, ld);
+            ck_assert_mem_eq(many, one, n_c * ld * sizeof *one);
+        }
+        free(marks);
+    }
+    free(x), free(y), free(rows), free(many), free(one);
 }
 END_TEST
 
@@ -277,8 +349,9 @@ int main(void)
 {
     return KBT_RUN("vec_kernel", every_kernel_equals_its_definition, scale_multiplies_what_is_there,
                    value_is_bitwise_independent_of_the_block, many_against_many_have_the_bits_of_pairs,
-                   exponential_is_within_its_bound, stationary_kernels_are_exactly_one_at_equal_points,
-                   kernels_are_symmetric_to_the_bit, strided_points_are_read_in_place,
-                   median_is_that_of_all_positive_distances, median_of_many_points_is_close_to_that_of_all,
-                   median_without_distances_is_one, median_without_memory_says_so);
+                   sparse_vectors_have_the_bits_of_pairs, exponential_is_within_its_bound,
+                   stationary_kernels_are_exactly_one_at_equal_points, kernels_are_symmetric_to_the_bit,
+                   strided_points_are_read_in_place, median_is_that_of_all_positive_distances,
+                   median_of_many_points_is_close_to_that_of_all, median_without_distances_is_one,
+                   median_without_memory_says_so);
 }
