@@ -51,7 +51,7 @@ const struct ld_route ld_routes[] = {
     {"POST",   "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK(ld_verification, NULL)},
     {"GET",    "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_REQUEST, HANDLED(api_verification_get)},
     {"DELETE", "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_REQUEST, HANDLED(api_verification_delete)},
-    {"POST",   "/tenants/{t}/repair",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED_ALONE(api_tenant_repair, "repair of a tenant")},
+    {"POST",   "/tenants/{t}/repair",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_tenant_repair)},
     {"GET",    "/tenants/{t}/challengers", LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_challengers_get)},
     {"GET",    "/tenants/{t}/experiment",  LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_experiment_get)},
     {"POST",   "/tenants/{t}/evaluations", LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK(ld_evaluating, fill_evaluation)},

@@ -23,9 +23,10 @@
 
 #define TIP "SELECT last, hash, deleted_at IS NOT NULL, generation FROM laplaced.tenant WHERE id = $1::bigint"
 
-/* The number's row is locked from here to the commit, so that numbers become known in their order. */
+/* The number's row is locked from here to the commit, so that numbers become known in their order. A log that was set
+ * back has had greater ones, which copies know. */
 #define GENERATE                                                                                                       \
-    "WITH next AS (UPDATE laplaced.generation SET number = number + 1 RETURNING number)"                               \
+    "WITH next AS (UPDATE laplaced.generation SET number = greatest(number + 1, $5::bigint) RETURNING number)"         \
     " UPDATE laplaced.tenant SET last = $3::bigint, hash = $4::bytea, generation = next.number FROM next"              \
     " WHERE id = $1::bigint AND last = $2::bigint AND deleted_at IS NULL RETURNING generation"
 

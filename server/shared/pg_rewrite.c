@@ -175,6 +175,7 @@ static enum ld_shared_rc move_tip(struct rewriting *w, struct ld_shared_batch *b
     add_place(&args, w, w->turn->seen.seq);
     ld_pg_add_int(&args, (int64_t)batch[n - 1].at.seq);
     ld_pg_add_bytes(&args, w->hash, LD_CHAIN_BYTES);
+    ld_pg_add_int(&args, (int64_t)batch[n - 1].at.generation);
     PGresult *r = ld_pg_ask(w->turn->c, PG_GENERATE, &args, ld_pg_deadline(w->turn->log));
     if (!ld_pg_is(r, PGRES_TUPLES_OK))
         rc = fail(w, r);

@@ -135,7 +135,8 @@ struct ld_shared_ops {
     enum ld_shared_rc (*append)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                 struct ld_message *why);
     /* The lines, ascending, in place of those that have their numbers; and the batches behind the tip, whose hash and
-     * generation are filled in. Ends the turn, as append does; settle tells by the last batch. */
+     * generation are filled in (not less than the one that the last of them has). Ends the turn, as append does; settle
+     * tells by the last batch. */
     enum ld_shared_rc (*rewrite)(struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
                                  struct ld_shared_batch *batch, size_t n_batches, struct ld_message *why);
     void (*release)(struct ld_shared_turn *turn);

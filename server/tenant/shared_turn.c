@@ -21,7 +21,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/failpoint.h"
 #include "base/log.h"
@@ -47,15 +46,18 @@
 static void fail(struct ld_tenant *t, enum ld_shared_rc rc, const struct ld_message *why)
 {
     struct ld_shared *s = &t->shared;
-    const char *text = s->why.text[0] != '\0' ? s->why.text : why->text;
+    const char *text = s->why.text;
 
     t->has_failed = true;
     s->rc = rc;
+    if (s->why.text[0] == '\0')
+        s->why = *why;
     atomic_store(&s->is_followed, false);
     if (rc == LD_SHARED_FORKED) {
         ld_count(&t->world->metrics->shared.chain_breaks, 1);
         if (!atomic_exchange(&s->is_forked, true))
-            ld_log(LD_LOG_ERROR, "tenant %s takes no changes: %s: %s", t->name, ld_shared_say(rc), text);
+            ld_log(LD_LOG_ERROR, "tenant %s takes no changes: %s: %s: `laplacectl cluster repair %s` mends it", t->name,
+                   ld_shared_say(rc), text, t->name);
         return;
     }
     if (rc == LD_SHARED_DOWN)
@@ -207,13 +209,26 @@ static const char *refusal(enum ld_shared_rc rc)
     static const char *const said[] = {
         [LD_SHARED_OK] = "this server's copy of the log cannot be written; nothing was recorded",
         [LD_SHARED_BEHIND] = "the turn in the shared log was lost; nothing was recorded",
-        [LD_SHARED_FORKED] =
-            "the shared log has other lines than this server, which takes no changes until an operator "
-            "has looked; nothing was recorded",
         [LD_SHARED_NOMEM] = "out of memory; nothing was recorded",
     };
 
     return said[rc] != NULL ? said[rc] : "the shared log cannot be reached; nothing was recorded";
+}
+
+static void refuse(struct ld_tenant *t, struct ld_op *op)
+{
+    struct ld_message text;
+
+    if (t->shared.rc != LD_SHARED_FORKED) {
+        ld_op_refuse_busy(op, refusal(t->shared.rc));
+        return;
+    }
+    ld_fail(
+        &text,
+        "tenant '%s' takes no changes here until an operator has repaired it (laplacectl cluster repair): %s: %.300s; "
+        "nothing was recorded",
+        t->name, ld_shared_say(LD_SHARED_FORKED), t->shared.why.text);
+    ld_op_refuse_busy(op, text.text);
 }
 
 /* Tasks of this server's own take no turn: what they read is its copy. */
@@ -225,7 +240,7 @@ bool ld_shared_takes(struct ld_tenant *t, struct ld_op *op)
         ld_op_forgive(op);
         ld_problem_set_as(ld_op_problem(op), LD_NO_TENANT, "the tenant has been deleted");
     } else {
-        ld_op_refuse_busy(op, refusal(t->shared.rc));
+        refuse(t, op);
     }
     ld_op_answer(t, op);
     return false;
@@ -326,15 +341,6 @@ static int write_body(const struct ld_batch *b, size_t n, struct ld_text *body)
     for (size_t i = 0; i < n; i++)
         (void)ld_text_export(body, b->row[i].text, b->row[i].n_text, b->row[i].answer);
     return body->is_failed ? -1 : 0;
-}
-
-uint64_t ld_shared_draw_nonce(void)
-{
-    uint64_t nonce = 0;
-
-    while (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
-        continue;
-    return nonce;
 }
 
 /* What became of it, for commit.c. */

@@ -30,6 +30,7 @@
 #include "tenant/books.h"
 #include "base/names.h"
 #include "shared/shared_log.h"
+#include "tenant/shared_send.h"
 #include "tenant/task.h"
 #include "tenant/tenant.h"
 #include "tenant/turns.h"
@@ -155,7 +156,6 @@ enum kb_err ld_shared_append(void *flush, const struct kb_event *event, size_t n
 /* The batch's n rows into the copy, which then stands at `to`. LD_STORE_*. */
 int ld_shared_copy(struct ld_tenant *t, const struct ld_shared_place *to, size_t n, struct ld_message *why);
 
-uint64_t ld_shared_draw_nonce(void);
 /* What became of a batch that is LD_SHARED_UNKNOWN: OK, BEHIND, or still UNKNOWN. */
 enum ld_shared_rc ld_shared_settle(struct ld_tenant *t, const struct ld_shared_batch *batch, struct ld_message *why);
 

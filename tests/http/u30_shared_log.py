@@ -71,7 +71,7 @@ def test_what_several_servers_cannot_do_yet_is_refused_by_name(lonely):
     for name, method, path, body in requests_of_every_operation():
         if name not in ALONE - seen:
             continue
-        answer = api.call(method, path, body, expect=501).json
+        answer = api.call(method, path, {"action": "lift"} if name == "repair" else body, expect=501).json  # of a line: lost ones come back
         said = answer["detail"] if "detail" in answer else answer["error"]["message"]  # Personalizer's own form
         assert said.endswith("this cannot be done yet where several servers share a log (--log)"), answer
         seen.add(name)

@@ -12,6 +12,8 @@
 struct ld_shared_turn {
     struct kbt_shared_log *log;
     struct kbt_shared_tenant *tenant;
+    struct kbt_shared_batch *put; /* [n_put] of a turn that goes on */
+    size_t n_put;
 };
 
 static struct kbt_shared_log *log_of(struct ld_shared_log *l)
@@ -228,7 +230,7 @@ static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const stru
     if (rc == LD_SHARED_OK)
         *turn = calloc(1, sizeof **turn);
     if (*turn != NULL)
-        **turn = (struct ld_shared_turn){l, t};
+        **turn = (struct ld_shared_turn){.log = l, .tenant = t};
     t->is_taken = *turn != NULL;
     return rc;
 }
@@ -236,7 +238,28 @@ static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const stru
 static void release(struct ld_shared_turn *turn)
 {
     turn->tenant->is_taken = false;
+    for (size_t i = 0; i < turn->n_put; i++)
+        free(turn->put[i].body);
+    free(turn->put);
     free(turn);
+}
+
+static uint64_t last_of(const struct ld_shared_turn *turn)
+{
+    return turn->n_put > 0 ? turn->put[turn->n_put - 1].at.seq : tip_of(turn->tenant).seq;
+}
+
+static enum ld_shared_rc put(struct ld_shared_turn *turn, const struct ld_shared_batch *batch, struct ld_message *why)
+{
+    if (!turn->tenant->is_taken || batch->at.seq != last_of(turn) + batch->n)
+        abort();
+    if (happens(turn->log, turn->log->odds.down, &turn->log->n_down))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    turn->put = realloc(turn->put, (turn->n_put + 1) * sizeof *turn->put);
+    if (turn->put == NULL)
+        abort();
+    turn->put[turn->n_put++] = copy_of(batch);
+    return LD_SHARED_OK;
 }
 
 static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
@@ -246,7 +269,7 @@ static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_sha
     struct kbt_shared_tenant *t = turn->tenant;
     const struct kbt_shared_odds *o = &l->odds;
 
-    if (!t->is_taken || batch->at.seq != tip_of(t).seq + batch->n)
+    if (!t->is_taken || turn->n_put > 0 || batch->at.seq != tip_of(t).seq + batch->n)
         abort(); /* whoever has the turn knows the tip */
     release(turn);
     if (happens(l, o->behind, &l->n_behind))
@@ -264,33 +287,36 @@ static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_sha
     return LD_SHARED_OK;
 }
 
-/* The whole log as it is to be. */
-static void prepare(struct kbt_shared_tenant *t, const struct ld_shared_line *line, size_t n_lines,
+static struct ld_shared_batch told_of(const struct kbt_shared_batch *b)
+{
+    return (struct ld_shared_batch){b->at, b->n, b->at_ms, b->node, b->nonce, b->body, b->n_body};
+}
+
+/* The whole log as it is to be: what it has, what was put, and what comes now. */
+static void prepare(const struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
                     struct ld_shared_batch *batch, size_t n_batches)
 {
-    struct kbt_shared_tenant to = {.n = 0};
+    struct kbt_shared_tenant *t = turn->tenant, to = {.n = 0};
     unsigned char hash[LD_CHAIN_BYTES] = {0};
+    const size_t n_there = t->n + turn->n_put;
     size_t at = 0;
 
-    for (size_t i = 0; i < t->n + n_batches; i++) {
-        const struct kbt_shared_batch *b = &t->batch[i];
-        struct ld_shared_batch is = {.node = ""};
+    for (size_t i = 0; i < n_there + n_batches; i++) {
+        struct ld_shared_batch is = i < t->n      ? told_of(&t->batch[i])
+                                    : i < n_there ? told_of(&turn->put[i - t->n])
+                                                  : batch[i - n_there];
         struct ld_text text;
 
         ld_text_init(&text);
-        if (i < t->n)
-            is = (struct ld_shared_batch){b->at, b->n, b->at_ms, b->node, b->nonce, b->body, b->n_body};
-        else
-            is = batch[i - t->n];
         if (!ld_shared_replace(&text, &is, line, n_lines, &at))
             abort();
         is.body = text.data;
         is.n_body = text.n;
         ld_chain(is.at.hash, hash, is.body, is.n_body);
         memcpy(hash, is.at.hash, sizeof hash);
-        if (i >= t->n) {
-            batch[i - t->n].at = is.at;
-            batch[i - t->n].at.generation = t->coming_generation;
+        if (i >= n_there) {
+            batch[i - n_there].at = is.at;
+            batch[i - n_there].at.generation = t->coming_generation;
         }
         push(&to, copy_of(&is));
         ld_text_close(&text);
@@ -307,23 +333,29 @@ static enum ld_shared_rc rewrite(struct ld_shared_turn *turn, const struct ld_sh
     struct kbt_shared_log *l = turn->log;
     struct kbt_shared_tenant *t = turn->tenant;
     const struct kbt_shared_odds *o = &l->odds;
+    enum ld_shared_rc rc = LD_SHARED_OK;
 
-    if (!t->is_taken || batch[0].at.seq != tip_of(t).seq + batch[0].n)
+    if (!t->is_taken || batch[0].at.seq != last_of(turn) + batch[0].n || (turn->n_put > 0 && n_lines > 0))
         abort();
-    release(turn);
     if (happens(l, o->behind, &l->n_behind))
-        return say(LD_SHARED_BEHIND, why, "drawn to be behind");
-    if (happens(l, o->down, &l->n_down))
-        return say(LD_SHARED_DOWN, why, "drawn to be down");
-    if (happens(l, o->unknown_out, &l->n_unknown_out))
-        return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
-    t->coming_generation = ++l->generation;
-    prepare(t, line, n_lines, batch, n_batches);
-    l->n_rewrites++;
-    if (happens(l, o->unknown_in, &l->n_unknown_in))
-        return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
-    decide(t);
-    return LD_SHARED_OK;
+        rc = say(LD_SHARED_BEHIND, why, "drawn to be behind");
+    else if (happens(l, o->down, &l->n_down))
+        rc = say(LD_SHARED_DOWN, why, "drawn to be down");
+    else if (happens(l, o->unknown_out, &l->n_unknown_out))
+        rc = say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+    if (rc == LD_SHARED_OK) {
+        const uint64_t least = batch[n_batches - 1].at.generation;
+        l->generation = l->generation + 1 > least ? l->generation + 1 : least;
+        t->coming_generation = l->generation;
+        prepare(turn, line, n_lines, batch, n_batches);
+        l->n_rewrites++;
+        if (happens(l, o->unknown_in, &l->n_unknown_in))
+            rc = say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+        else
+            decide(t);
+    }
+    release(turn);
+    return rc;
 }
 
 static enum ld_shared_rc settle(struct ld_shared_log *log, uint64_t id, const struct ld_shared_batch *batch,
@@ -537,6 +569,7 @@ static const struct ld_shared_ops operations = {.find = find,
                                                 .append = append,
                                                 .rewrite = rewrite,
                                                 .release = release,
+                                                .put = put,
                                                 .settle = settle,
                                                 .read = read_on,
                                                 .tips = tips,
