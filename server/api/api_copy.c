@@ -121,8 +121,8 @@ static bool is_shareable(const struct ld_call *c, const struct ld_restored *rest
         return true;
     if (restored->has_summary)
         ld_problem_alone(p, "a tenant whose log was compacted");
-    else if (restored->is_relaxed || restored->has_retention)
-        ld_problem_alone(p, restored->is_relaxed ? "a tenant with `durability` relaxed" : "a tenant with `retention`");
+    else if (restored->is_relaxed)
+        ld_problem_alone(p, "a tenant with `durability` relaxed");
     return p->status == 0;
 }
 

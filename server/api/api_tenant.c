@@ -197,13 +197,10 @@ static bool is_shareable(const struct ld_call *c, const struct ld_settings *sett
     const char *const alone = "cannot be had yet where several servers share a log (--log)";
     if (c->server->world.shared == NULL)
         return true;
-    const bool is_kept = settings->keep_events == 0 && settings->keep_age_ms == 0;
-    if (!is_kept || settings->is_relaxed)
+    if (settings->is_relaxed) {
         ld_problem_set(p, 422, "the configuration asks for what servers that share a log cannot do yet");
-    if (!is_kept)
-        ld_problem_add(p, "/retention", "%s", alone);
-    if (settings->is_relaxed)
         ld_problem_add(p, "/durability", "relaxed %s", alone);
+    }
     return p->status == 0;
 }
 

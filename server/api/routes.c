@@ -7,9 +7,6 @@
 #define HANDLED(handle) handle, LD_OP_EVENT, NULL, NULL, NULL
 #define QUEUED(op, fill) NULL, op, NULL, fill, NULL
 #define TASK(kind, fill) NULL, LD_OP_TASK, &kind, fill, NULL
-/* What works on a server that has its logs to itself alone, by its name. */
-#define HANDLED_ALONE(handle, name) handle, LD_OP_EVENT, NULL, NULL, name
-#define TASK_ALONE(kind, fill, name) NULL, LD_OP_TASK, &kind, fill, name
 
 /* clang-format off */
 /* The role is what a key must have; call.c says what else is asked. */
@@ -29,7 +26,7 @@ const struct ld_route ld_routes[] = {
     {"PUT",    "/personalizer/{v}/configurations/service", LD_BODY_JSON, LD_ROLE_MANAGE, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_TOLD, HANDLED(api_service_put)},
     {"DELETE", "/personalizer/{v}/model",  LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_REQUEST, HANDLED(api_rank_model_delete)},
     {"GET",    "/personalizer/{v}/model/properties", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_LOOK, HANDLED(api_rank_model_properties)},
-    {"DELETE", "/personalizer/{v}/logs",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    HANDLED_ALONE(api_rank_logs_delete, "compaction of a log")},
+    {"DELETE", "/personalizer/{v}/logs",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    HANDLED(api_rank_logs_delete)},
     {"GET",    "/personalizer/{v}/logs/properties", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_LOOK, HANDLED(api_rank_logs_properties)},
     {"GET",    "/route/{t}",               LD_BODY_NONE,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_route)},
     {"GET",    "/tenants",                 LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_tenant_list)},
@@ -47,7 +44,7 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/tenants/{t}/limits",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_limits_get)},
     {"PUT",    "/tenants/{t}/limits",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_limits_put)},
     {"POST",   "/tenants/{t}/rebuild",     LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED(LD_OP_REBUILD, NULL)},
-    {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK_ALONE(ld_compaction, fill_compact, "compaction of a log")},
+    {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK(ld_compaction, fill_compact)},
     {"POST",   "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK(ld_verification, NULL)},
     {"GET",    "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_REQUEST, HANDLED(api_verification_get)},
     {"DELETE", "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_REQUEST, HANDLED(api_verification_delete)},

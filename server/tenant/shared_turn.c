@@ -62,6 +62,8 @@ static void fail(struct ld_tenant *t, enum ld_shared_rc rc, const struct ld_mess
     }
     if (rc == LD_SHARED_DOWN)
         ld_count(&t->world->metrics->shared.outcomes[LD_LOG_DOWN], 1);
+    if (rc == LD_SHARED_REWRITTEN)
+        return; /* it is asked again soon */
     if (rc == LD_SHARED_NONE || rc == LD_SHARED_NOMEM)
         ld_log(LD_LOG_WARN, "tenant %s: no turn in the shared log: %s: %s", t->name, ld_shared_say(rc), text);
     else if (!atomic_exchange(&t->is_failing, true))
@@ -109,7 +111,7 @@ static enum ld_shared_rc renew(struct ld_tenant *t, struct ld_message *why)
 
     for (int n = 0; rc == LD_SHARED_REWRITTEN && n < MOST_RENEWALS; n++)
         rc = ld_shared_renew(t, why);
-    return rc == LD_SHARED_REWRITTEN ? LD_SHARED_DOWN : rc;
+    return rc;
 }
 
 /* A piece at a time, until there is no more: the last answer may be old, so the next one says what there is. */
@@ -155,7 +157,7 @@ static enum ld_shared_rc take(struct ld_tenant *t, struct ld_message *why)
         else if (rc == LD_SHARED_REWRITTEN && n_renewed++ < MOST_RENEWALS)
             rc = renew(t, why);
         else
-            return rc == LD_SHARED_REWRITTEN ? LD_SHARED_DOWN : rc;
+            return rc;
     }
     return rc;
 }
@@ -210,6 +212,8 @@ static const char *refusal(enum ld_shared_rc rc)
         [LD_SHARED_OK] = "this server's copy of the log cannot be written; nothing was recorded",
         [LD_SHARED_BEHIND] = "the turn in the shared log was lost; nothing was recorded",
         [LD_SHARED_NOMEM] = "out of memory; nothing was recorded",
+        [LD_SHARED_REWRITTEN] = "lines of the shared log were rewritten, and this server's copy is being renewed; "
+                                "nothing was recorded",
     };
 
     return said[rc] != NULL ? said[rc] : "the shared log cannot be reached; nothing was recorded";

@@ -69,6 +69,15 @@ static struct ld_shared_place tip_of(const struct kbt_shared_tenant *t)
     return tip;
 }
 
+static struct ld_shared_tenant told_tenant(const struct kbt_shared_tenant *t)
+{
+    return (struct ld_shared_tenant){.id = t->id,
+                                     .tip = tip_of(t),
+                                     .first = t->n > 0 ? t->batch[0].at.seq - t->batch[0].n + 1 : 1,
+                                     .kept = t->kept > 0 ? t->kept : 1,
+                                     .rewritten = t->rewritten};
+}
+
 static bool is_same(const struct ld_shared_place *a, const struct ld_shared_place *b)
 {
     return a->seq == b->seq && memcmp(a->hash, b->hash, sizeof a->hash) == 0;
@@ -113,6 +122,8 @@ static void decide(struct kbt_shared_tenant *t)
     t->batch = t->coming;
     t->n = t->cap = t->n_coming;
     t->generation = t->coming_generation;
+    t->kept = t->coming_kept;
+    t->rewritten = t->coming_rewritten;
     t->coming = NULL;
 }
 
@@ -174,7 +185,7 @@ static enum ld_shared_rc find(struct ld_shared_log *log, const char *name, bool 
         t->id = 100 + l->n_tenants;
         snprintf(t->name, sizeof t->name, "%s", name);
     }
-    *out = (struct ld_shared_tenant){.id = t->id, .tip = tip_of(t)};
+    *out = told_tenant(t);
     return LD_SHARED_OK;
 }
 
@@ -346,7 +357,8 @@ static enum ld_shared_rc rewrite(struct ld_shared_turn *turn, const struct ld_sh
     if (rc == LD_SHARED_OK) {
         const uint64_t least = batch[n_batches - 1].at.generation;
         l->generation = l->generation + 1 > least ? l->generation + 1 : least;
-        t->coming_generation = l->generation;
+        t->coming_generation = t->coming_rewritten = l->generation;
+        t->coming_kept = t->kept;
         prepare(turn, line, n_lines, batch, n_batches);
         l->n_rewrites++;
         if (happens(l, o->unknown_in, &l->n_unknown_in))
@@ -356,6 +368,104 @@ static enum ld_shared_rc rewrite(struct ld_shared_turn *turn, const struct ld_sh
     }
     release(turn);
     return rc;
+}
+
+/* ---- compaction -------------------------------------------------------------------------------------------------- */
+
+static void keep_books(struct kbt_shared_tenant *t, const struct ld_shared_book *book, size_t n)
+{
+    for (size_t i = 0; i < t->n_books; i++) {
+        free((char *)t->book[i].name);
+        free((void *)t->book[i].body);
+    }
+    if (n > sizeof t->book / sizeof *t->book)
+        abort();
+    for (size_t i = 0; i < n; i++) {
+        void *body = malloc(book[i].n_body);
+        if (body == NULL)
+            abort();
+        memcpy(body, book[i].body, book[i].n_body);
+        t->book[i] = book[i];
+        t->book[i].name = strdup(book[i].name);
+        t->book[i].body = body;
+    }
+    t->n_books = n;
+}
+
+static void push_chained(struct kbt_shared_tenant *to, struct ld_shared_batch *b, unsigned char hash[LD_CHAIN_BYTES])
+{
+    ld_chain(hash, hash, b->body, b->n_body);
+    memcpy(b->at.hash, hash, LD_CHAIN_BYTES);
+    push(to, copy_of(b));
+}
+
+static void prepare_summary(struct kbt_shared_tenant *t, const struct ld_shared_summary *s)
+{
+    struct kbt_shared_tenant to = {.n = 0};
+    unsigned char hash[LD_CHAIN_BYTES] = {0};
+
+    for (size_t i = 0; i < s->n; i++) {
+        push_chained(&to, &s->batch[i], hash);
+        s->batch[i].at.generation = t->coming_generation;
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        struct ld_shared_batch b = told_of(&t->batch[i]);
+
+        if (b.at.seq <= s->last)
+            continue;
+        if (b.at.seq - b.n < s->last) { /* it stands in this one */
+            const uint64_t n_gone = s->last - (b.at.seq - b.n);
+            const char *rest = ld_shared_behind(b.body, b.n_body, n_gone);
+            b.n_body -= (size_t)(rest - b.body);
+            b.body = rest;
+            b.n -= (uint32_t)n_gone;
+        }
+        push_chained(&to, &b, hash);
+    }
+    t->coming = to.batch;
+    t->n_coming = to.n;
+}
+
+/* Books are known as soon as it is decided; nobody looks before. */
+static enum ld_shared_rc compact(struct ld_shared_turn *turn, const struct ld_shared_summary *s, struct ld_message *why)
+{
+    struct kbt_shared_log *l = turn->log;
+    struct kbt_shared_tenant *t = turn->tenant;
+    const struct kbt_shared_odds *o = &l->odds;
+
+    if (!t->is_taken || s->last > tip_of(t).seq || s->batch[s->n - 1].at.seq != s->last)
+        abort();
+    release(turn);
+    if (happens(l, o->behind, &l->n_behind))
+        return say(LD_SHARED_BEHIND, why, "drawn to be behind");
+    if (happens(l, o->down, &l->n_down))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    if (happens(l, o->unknown_out, &l->n_unknown_out))
+        return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+    t->coming_generation = ++l->generation;
+    t->coming_rewritten = t->rewritten;
+    t->coming_kept = s->last + 1;
+    prepare_summary(t, s);
+    keep_books(t, s->book, s->n_books);
+    l->n_compactions++;
+    if (happens(l, o->unknown_in, &l->n_unknown_in))
+        return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+    decide(t);
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc books(struct ld_shared_log *log, uint64_t id,
+                               bool (*fn)(void *arg, const struct ld_shared_book *book), void *arg,
+                               struct ld_message *why)
+{
+    const struct kbt_shared_tenant *t = find_id(log_of(log), id);
+
+    if (happens(log_of(log), log_of(log)->odds.untaken, &log_of(log)->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    for (size_t i = 0; t != NULL && i < t->n_books; i++)
+        if (!fn(arg, &t->book[i]))
+            return LD_SHARED_NOMEM;
+    return LD_SHARED_OK;
 }
 
 static enum ld_shared_rc settle(struct ld_shared_log *log, uint64_t id, const struct ld_shared_batch *batch,
@@ -395,7 +505,7 @@ static enum ld_shared_rc tips(struct ld_shared_log *log,
         return say(LD_SHARED_DOWN, why, "drawn to be down");
     for (size_t i = 0; i < l->n_tenants; i++) {
         const struct kbt_shared_tenant *t = &l->tenant[i];
-        const struct ld_shared_tenant told = {.id = t->id, .tip = tip_of(t)};
+        const struct ld_shared_tenant told = told_tenant(t);
 
         if (!t->is_dropped)
             fn(arg, t->name, &told);
@@ -568,6 +678,8 @@ static const struct ld_shared_ops operations = {.find = find,
                                                 .take = take,
                                                 .append = append,
                                                 .rewrite = rewrite,
+                                                .compact = compact,
+                                                .books = books,
                                                 .release = release,
                                                 .put = put,
                                                 .settle = settle,
@@ -604,6 +716,7 @@ void kbt_shared_log_close(struct kbt_shared_log *l)
         for (size_t k = 0; k < t->n; k++)
             free(t->batch[k].body);
         free(t->batch);
+        keep_books(t, NULL, 0);
     }
 }
 
