@@ -1,5 +1,5 @@
 # laplaced: one Makefile, non-recursive. `make help` lists the targets.
-# MODE=release|debug|asan|tsan selects a build below build/MODE/; release binaries are also linked as build/laplaced,
+# MODE=release|debug|asan|tsan|walk selects a build below build/MODE/; release binaries are also linked as build/laplaced,
 # build/laplacectl and build/paperbench.
 
 MODE ?= release
@@ -20,6 +20,7 @@ OPT_release := -O2 -ftree-vectorize -g
 OPT_debug := -O0 -g
 OPT_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan := -O1 -g -fsanitize=thread
+OPT_walk := -O0 -g -fno-pie
 OPT_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(WARN) -ffp-contract=off -fno-math-errno $(OPT_$(MODE)) -MMD -MP $(CFLAGS)
 C_WARN := -Wstrict-prototypes -Wold-style-definition
@@ -94,6 +95,12 @@ $(OUT)/tests/bench/%.o: tests/bench/%.c
 $(OUT)/core/%.o: core/%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -iquote core -c -o $@ $<
+ifeq ($(MODE),walk)
+# Each function of the server tells tests/walk/trace.c that it was entered; addresses are those of the file.
+$(SERVER_OBJ): CFLAGS_ALL += -finstrument-functions
+$(OUT)/laplaced: LDFLAGS_ALL += -no-pie
+$(OUT)/laplaced: $(OUT)/tests/walk/trace.o
+endif
 $(OUT)/server/shared/pg_%.o: CFLAGS_ALL += -isystem $(PG_INCLUDE)
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
@@ -160,7 +167,7 @@ SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% check-cluster run-cluster layers lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
+    $(call wants,--test,test test-% check-cluster run-cluster layers walks lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
     $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster test-monitoring) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
@@ -171,7 +178,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
+.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers walks format format-check bench bench-room bench-arms bench-names bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -258,6 +265,9 @@ soak-memory: all ## a million requests, malformed ones among them: whether memor
 	$(PYTHON) tests/soak/memory.py $(OUT) $(BUILD)/bench/soak.jsonl $(ARGS)
 layers: ## prove by includes which room knows which (tools/rooms.txt)
 	$(PYTHON) tools/layers.py
+walks: ## count the files that a /select and a /reward enter before the queue, in a server whose functions tell of themselves; they may only become fewer
+	$(MAKE) MODE=walk $(BUILD)/walk/laplaced
+	$(PYTHON) tests/walk/walk.py $(BUILD)/walk check
 lint: layers format-check ## layers, formatting, cppcheck, shellcheck
 	shellcheck tools/*.sh tests/*.sh tests/*/*.sh .ci/run
 	cppcheck --quiet --std=c11 -I core -I server -I tools --enable=warning,performance,portability --inline-suppr --error-exitcode=1 core server tools/common tools/evaluate tools/demo tools/ctl

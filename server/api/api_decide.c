@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "tenant/price.h"
 #include "base/ulid.h"
 
 /* The id under which the decision is recorded: the caller's, or a new one in the op's memory. NULL: no memory. The

@@ -11,7 +11,6 @@
 #include "json/json_evaluation.h"
 #include "store/store_evaluations.h"
 #include "task/evaluation.h"
-#include "tenant/price.h"
 
 /* ---- begun ------------------------------------------------------------------------------------------------------- */
 

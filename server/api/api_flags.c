@@ -18,7 +18,6 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/ulid.h"
-#include "tenant/price.h"
 
 #define MOST_FLAGS 256u
 
@@ -144,7 +143,7 @@ static void list_flag(void *arg, const char *name, enum ld_tenant_state state, s
     (void)state;
     (void)t;
     (void)why;
-    if (!ld_access_spans(b->call, name))
+    if (!ld_caller_spans(&b->call->caller, name))
         return;
     b->is_over |= b->n == MOST_FLAGS;
     if (b->n == MOST_FLAGS)

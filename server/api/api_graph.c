@@ -1,7 +1,6 @@
 /* What a tenant is told in bulk: the user graph and the catalogue of arms. The bodies are large, so these run on the
  * work pool; what they decode becomes one event of the log. */
 #include "api/api.h"
-#include "tenant/price.h"
 #include "json/json_out.h"
 
 /* Of a graph or a catalogue that was told: as many items as it has. */

@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "json/json_out_near.h"
-#include "tenant/price.h"
 
 #define MOST_US 2000000
 

@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "api/metrics_text.h"
-#include "tenant/price.h"
 #include "base/text.h"
 #include "book/series.h"
 #include "json/json_out.h"

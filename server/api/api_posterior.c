@@ -3,7 +3,6 @@
 #include "api/api.h"
 
 #include "base/text.h"
-#include "tenant/price.h"
 
 /* As a decision among as many candidates. */
 static bool charge(struct ld_call *c, const struct ld_ask *ask, struct ld_problem *p)

@@ -140,7 +140,7 @@ static bool open_event(struct ld_call *c, struct tracked *e, const struct ld_tra
     ld_problem_init(&why);
     if (flag[0] == '\0')
         ld_problem_set(&why, 400, "the event names no flag: expected the tenant's name in attributes.flag");
-    else if (!ld_access_spans(c, flag))
+    else if (!ld_caller_spans(&c->caller, flag))
         ld_problem_no_tenant(&why, flag);
     else
         e->tenant = ld_tenants_get(c->server->tenants, flag, &why);

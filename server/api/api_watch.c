@@ -29,7 +29,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "spec/event.h"
-#include "tenant/price.h"
 
 #define MOST_STREAMS 64u
 #define MOST_OF_TENANT 16u

@@ -1,4 +1,4 @@
-/* What the handlers share: the body, the op for the tenant's writer, the price, and what a path and a query say.
+/* What nearly every call comes to: its body, the op for the tenant's writer, the price, and whose key it is.
  *
  * An op lives from the handler to its done(): the handler fills it, the tenant's writer answers it, done() replies and
  * frees it. The request is kept by the HTTP server until that reply, whether or not its client is still there.
@@ -18,9 +18,6 @@
 
 #include "base/clock.h"
 #include "base/limit.h"
-#include "base/names.h"
-#include "base/text.h"
-#include "tenant/price.h"
 
 /* --- the body and its op ------------------------------------------------------------------------------------- */
 
@@ -109,6 +106,77 @@ void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op)
 
 /* --- what it costs ------------------------------------------------------------------------------------------- */
 
+/* The weights are those of docs/SPEED.md: ten multiply-adds a nanosecond, 0.1 ms for a request and 10 us for an event
+ * besides its update. They need not be exact: they are to make a tenant of 1,000 points pay for what it does to the
+ * others. */
+#define REQUEST 1.0
+#define WORK_OF_TOKEN 1e6 /* multiply-adds */
+#define EVENT 0.1
+#define LINE 0.01   /* of the log, read or folded; an edge or an arm */
+#define SYSTEM 10.0 /* of a user whose diagonal entry is not known */
+#define LOOK 10.0   /* what reads much and computes little */
+
+static double update(const struct ld_size *size)
+{
+    const double m = (double)size->points;
+
+    return (3 * m * m + m * size->dims) / WORK_OF_TOKEN;
+}
+
+double ld_price_decision(const struct ld_size *size, size_t n_candidates)
+{
+    const double m = (double)size->points;
+    const double n = (double)(n_candidates > 0 ? n_candidates : size->active_arms);
+
+    return REQUEST + n * (m * m + m * size->dims) / WORK_OF_TOKEN;
+}
+
+double ld_price_events(const struct ld_size *size, size_t n)
+{
+    return REQUEST + (double)n * (EVENT + update(size));
+}
+
+double ld_price_neighbours(double work)
+{
+    return work / WORK_OF_TOKEN;
+}
+
+double ld_price_lines(uint64_t n)
+{
+    return REQUEST + (double)n * LINE;
+}
+
+double ld_price_near(size_t n, bool is_solved)
+{
+    return LOOK + (double)n * (is_solved ? SYSTEM : LINE);
+}
+
+double ld_price_fold(const struct ld_size *size)
+{
+    return REQUEST + (double)size->learned * (LINE + update(size));
+}
+
+double ld_price_work(const struct ld_size *size, enum ld_work work)
+{
+    const double m = (double)size->points;
+
+    switch (work) {
+    case LD_WORK_TOLD:
+        return 0;
+    case LD_WORK_REQUEST:
+        return REQUEST;
+    case LD_WORK_MODEL:
+        return REQUEST + m * m * m / WORK_OF_TOKEN;
+    case LD_WORK_LOOK:
+        return LOOK;
+    case LD_WORK_COPY:
+        return ld_price_lines(size->learned);
+    case LD_WORK_FOLD:
+        return ld_price_fold(size);
+    }
+    return REQUEST;
+}
+
 static bool refuse(struct ld_call *c, double tokens, int64_t wait_ns, struct ld_problem *p)
 {
     struct ld_rate limit;
@@ -158,132 +226,6 @@ bool ld_charge_route(struct ld_call *c, struct ld_problem *p)
     return refuse(c, 1, ld_bucket_look(ld_tenant_bucket(c->tenant), 1, ld_monotonic_ns()), p);
 }
 
-/* --- path and query ------------------------------------------------------------------------------------------ */
-
-/* Strict: no sign, no blanks, no second spelling of a number; 19 digits cannot overflow. A parameter without a value
- * counts as a wrong one, not as absent. */
-int ld_call_number(const struct ld_call *c, const char *name, uint64_t *out, struct ld_problem *p)
-{
-    const struct ld_query *q = ld_route_query(c->route, name);
-    const char *text = ld_request_query(c->request, name);
-    *out = q->preset;
-    if (text == NULL)
-        return 0;
-    size_t n = strspn(text, "0123456789");
-    *out = n > 0 && n <= 19 ? strtoull(text, NULL, 10) : 0;
-    if (n > 0 && n <= 19 && text[n] == '\0' && *out >= q->min && *out <= q->max)
-        return 0;
-    ld_problem_set(p, 400, "query parameter %s: expected a whole number from %llu to %llu", name,
-                   (unsigned long long)q->min, (unsigned long long)q->max);
-    if (*out > q->max)
-        ld_problem_limit(p, name, (double)q->max);
-    return -1;
-}
-
-/* "a, b, c" of all words but the one that stands for none; cut. */
-static void list_words(const struct kb_words *words, char out[256])
-{
-    size_t n = 0;
-    out[0] = '\0';
-    for (int i = 0; i < words->n && n < 256; i++)
-        if (words->word[i] != NULL)
-            n += (size_t)snprintf(out + n, 256 - n, "%s%s", n > 0 ? ", " : "", words->word[i]);
-}
-
-/* Its bit; 0: there is no such word. */
-static unsigned bit_of(const struct kb_words *words, const char *text, size_t n)
-{
-    for (int i = 0; i < words->n; i++)
-        if (words->word[i] != NULL && strlen(words->word[i]) == n && memcmp(words->word[i], text, n) == 0)
-            return 1u << i;
-    return 0;
-}
-
-int ld_call_words(const struct ld_call *c, const char *name, const struct kb_words *words, unsigned *out,
-                  struct ld_problem *p)
-{
-    const char *text = ld_request_query(c->request, name);
-    char known[256];
-    *out = 0;
-    for (bool is_last = text == NULL; !is_last;) {
-        const size_t n = strcspn(text, ",");
-        const unsigned bit = bit_of(words, text, n);
-        if (bit == 0) {
-            list_words(words, known);
-            ld_problem_set(p, 400, "query parameter %s: expected some of %s, with commas between them", name, known);
-            return -1;
-        }
-        *out |= bit;
-        is_last = text[n] == '\0';
-        text += n + 1;
-    }
-    return 0;
-}
-
-int ld_call_word(const struct ld_call *c, const char *name, const struct kb_words *words, int preset, int *out,
-                 struct ld_problem *p)
-{
-    const char *text = ld_request_query(c->request, name);
-    char known[256];
-    *out = text != NULL ? kb_word_value(words, text) : preset;
-    if (text == NULL || *out >= 0)
-        return 0;
-    list_words(words, known);
-    ld_problem_set(p, 400, "query parameter %s: expected one of %s", name, known);
-    return -1;
-}
-
-/* As ids are in bodies: UTF-8 without control characters, those of U+0080 to U+009F among them. */
-static bool is_id(const char *text)
-{
-    const size_t n = strlen(text);
-    for (size_t i = 0; i < n;) {
-        const unsigned char *at = (const unsigned char *)text + i;
-        const size_t length = ld_text_utf8_length(at);
-        if (length == 0 || *at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
-            return false;
-        i += length;
-    }
-    return n > 0 && n <= KB_ID_MAX_BYTES;
-}
-
-const char *ld_call_id(const struct ld_call *c, const char *name, struct ld_problem *p)
-{
-    const char *text = ld_request_query(c->request, name);
-    if (text != NULL && is_id(text))
-        return text;
-    if (text == NULL) {
-        ld_problem_set(p, 400, "query parameter %s: required", name);
-        return NULL;
-    }
-    ld_problem_set(p, 400, "query parameter %s: expected 1 to %u bytes of UTF-8 without control characters", name,
-                   KB_ID_MAX_BYTES);
-    if (strlen(text) > KB_ID_MAX_BYTES)
-        ld_problem_limit(p, "string_bytes", KB_ID_MAX_BYTES);
-    return NULL;
-}
-
-void ld_call_rest(const struct ld_call *c, char out[LD_PATH_REST_BYTES])
-{
-    ld_route_rest(c->route, ld_request_path(c->request), out);
-}
-
-bool ld_call_check_name(const char *tenant, struct ld_problem *p)
-{
-    if (!ld_tenant_name_is_valid(tenant))
-        ld_problem_set(p, 400,
-                       "a tenant's name is 1 to 64 letters, digits, dots, underscores and dashes, "
-                       "the first a letter or digit");
-    return p->status == 0;
-}
-
-bool ld_call_may_make(const struct ld_call *c, const char *tenant, struct ld_problem *p)
-{
-    if (ld_call_check_name(tenant, p) && ld_tenants_has(c->server->tenants, tenant))
-        ld_problem_set(p, 409, "there is a tenant \"%s\": delete it first, or take another name", tenant);
-    return p->status == 0;
-}
-
 /* --- access ---------------------------------------------------------------------------------------------------- */
 
 /* Who may call which route. The order of the questions is the point:
@@ -298,53 +240,40 @@ bool ld_call_may_make(const struct ld_call *c, const char *tenant, struct ld_pro
  * byte of the body is read. A key of the server itself (an admin's, or one for metrics) stops at 4 when it lacks the
  * role, hence learns nothing either. */
 
-/* Keys that were made count as soon as there is one. */
-bool ld_access_wants_keys(struct ld_server *s)
-{
-    return ld_auth_has_had_file(s->auth) || ld_keys_exist(s->keys);
-}
-
 #define OWN_KEY_BYTES 600
 
 /* Clients of other protocols may send the key in a header of its own. */
 static const char *key_of(const struct ld_call *c, char own[OWN_KEY_BYTES])
 {
     const char *header = ld_request_header(c->request, "Authorization"), *key = NULL;
-    if (header == NULL && ld_flag_is_path(c->request))
-        key = ld_request_header(c->request, "X-API-Key");
-    else if (header == NULL && ld_rank_is_path(c->request))
-        key = ld_request_header(c->request, "Ocp-Apim-Subscription-Key");
+    if (header == NULL && c->door != NULL)
+        key = ld_request_header(c->request, c->door->key_header);
     if (key == NULL || strlen(key) + sizeof "Bearer " > OWN_KEY_BYTES)
         return header;
     return strcat(strcpy(own, "Bearer "), key);
 }
 
-/* Both kinds of keys are tried always: which of them it was shows in no time. */
 bool ld_access_identify(struct ld_call *c, struct ld_problem *p)
 {
     struct ld_server *s = c->server;
     char own[OWN_KEY_BYTES];
-    const char *header = key_of(c, own), *token = ld_auth_token(header);
-    ld_caller_set(&c->caller, 0);
-    bool is_known = ld_keys_allow(s->keys, token != NULL ? token : "", s->world.now_ms(), &c->caller);
-    if (ld_auth_allows(s->auth, header) || !ld_access_wants_keys(s)) {
-        ld_caller_set(&c->caller, LD_ALL_ROLES);
-        is_known = true;
-    }
-    if (!is_known && (token != NULL || !ld_auth_has_had_file(s->auth)) && ld_keys_are_guessed(s->keys))
-        ld_problem_set(p, 503, "this server has not heard from the shared log yet whether there are keys");
-    else if (!is_known)
+    switch (ld_keys_who(s->keys, s->auth, key_of(c, own), s->world.now_ms(), &c->caller)) {
+    case LD_WHO_KNOWN:
+        break;
+    case LD_WHO_NOBODY:
         ld_problem_set(p, 401, "this server asks for a key: Authorization: Bearer KEY");
-    return is_known;
+        break;
+    case LD_WHO_NOT_TOLD:
+        ld_problem_set(p, 503, "this server has not heard from the shared log yet whether there are keys");
+        break;
+    }
+    return p->status == 0;
 }
 
 bool ld_access_holds(struct ld_server *s, const char *authorization, const char *tenant, unsigned role)
 {
-    const char *token = ld_auth_token(authorization);
     struct ld_caller caller;
-    if (ld_auth_allows(s->auth, authorization) || !ld_access_wants_keys(s))
-        return true;
-    return ld_keys_allow(s->keys, token != NULL ? token : "", s->world.now_ms(), &caller) &&
+    return ld_keys_who(s->keys, s->auth, authorization, s->world.now_ms(), &caller) == LD_WHO_KNOWN &&
            (caller.roles == LD_ALL_ROLES || (caller.roles & role) != 0) && ld_caller_spans(&caller, tenant);
 }
 
@@ -358,16 +287,11 @@ static void refuse_role(const struct ld_route *route, struct ld_problem *p)
     ld_problem_set(p, 403, "the key lacks the role `%s`", name);
 }
 
-bool ld_access_spans(const struct ld_call *c, const char *tenant)
-{
-    return ld_caller_spans(&c->caller, tenant);
-}
-
 /* A route whose row forgot its role has none that a key could have, but an admin has all: it is theirs alone. */
 bool ld_access_allow(const struct ld_call *c, struct ld_problem *p)
 {
     const bool is_about_one = c->name[0] != '\0' || c->route->opens == LD_TENANT_OF_HEADER;
-    if (is_about_one && !ld_access_spans(c, c->name))
+    if (is_about_one && !ld_caller_spans(&c->caller, c->name))
         ld_problem_no_tenant(p, c->name);
     else if ((c->caller.roles & (unsigned)c->route->role) == 0 && c->caller.roles != LD_ALL_ROLES)
         refuse_role(c->route, p);

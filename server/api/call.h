@@ -15,10 +15,11 @@ enum ld_media { LD_MEDIA_JSON, LD_MEDIA_MERGE_PATCH, LD_MEDIA_NDJSON, LD_MEDIA_D
 
 /* What dispatch has found out about the request, once. It lives as long as the request: until the reply. */
 struct ld_call {
-    struct ld_tenant_wait wait; /* of dispatch.c; the first */
+    struct ld_tenant_wait wait; /* of beside.c; the first */
     struct ld_server *server;
     struct ld_request *request;
     const struct ld_route *route;    /* NULL: there is none */
+    const struct ld_door *door;      /* of the path; NULL: the protocol is ours */
     struct ld_caller caller;         /* whose key it is */
     char name[LD_PATH_TENANT_BYTES]; /* of the tenant that it is about; "": of none. Too long a name is cut, and none */
     struct ld_tenant *tenant;        /* held until the handler returns; NULL: of none, or of one to be made */
@@ -35,7 +36,7 @@ struct ld_call {
     int64_t until_us;
     char seq[24];                 /* that its answer tells */
     bool is_let_in;               /* it may know how far its tenant is */
-    bool was_waiting, is_counted; /* for its tenant; among those of its tenant in the line (dispatch.c) */
+    bool was_waiting, is_counted; /* for its tenant; among those of its tenant in the line (beside.c) */
 };
 
 /* Who calls, into c->caller, and which tenant the call is about. Each false with *p: 401; 403, or 404 for a
@@ -47,16 +48,28 @@ bool ld_access_allow(const struct ld_call *c, struct ld_problem *p);
  * header than Laplaced-Tenant) were meant for something else than they would do: false with 400. In `admit`. */
 /* What servers that share a log cannot do yet: 501. */
 void ld_problem_alone(struct ld_problem *p, const char *what);
+#define LD_STRAY_LETTERS "ltx" /* a header that begins with none of them is none */
 bool ld_stray_query_allow(const struct ld_call *c, struct ld_problem *p);
 bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p);
 
 /* after.c. Whether the call waits for a line of the log (Laplaced-After), or was refused for what it says of one; it is
  * passed on then. */
 bool ld_after_waits(struct ld_call *c);
-/* dispatch.c. Goes on with a call that has waited, or refuses it. */
-void ld_call_resume(struct ld_call *c, const struct ld_problem *p);
+/* dispatch.c. Calls the handler, or refuses for it, and lets the tenant go. */
+void ld_call_run(struct ld_call *c);
+/* dispatch.c. What the route costs; false after a 429. Where there is no tenant nobody pays. */
+bool ld_call_pay(struct ld_call *c);
 
-/* dispatch.c. From a handler that finds its work too long for a thread that serves HTTP: the call is passed on to the
+/* beside.c. The call waits for its tenant, without a thread, or was refused; false: there is no such tenant. */
+bool ld_call_await(struct ld_call *c);
+/* Goes on with a call that has waited, or refuses it. */
+void ld_call_resume(struct ld_call *c, const struct ld_problem *p);
+/* Refuses it and lets its tenant go; the call may be gone afterwards. */
+void ld_call_give_up(struct ld_call *c, const struct ld_problem *p);
+/* Its handler is called on the pool, or it is refused. */
+void ld_call_put_on_pool(struct ld_call *c);
+
+/* beside.c. From a handler that finds its work too long for a thread that serves HTTP: the call is passed on to the
  * pool, where the handler is called again and ld_request_is_kept. */
 void ld_call_beside(struct ld_call *c);
 
@@ -74,28 +87,18 @@ int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select
 
 /* --- what handlers share (call.c) ---------------------------------------------------------------------------- */
 
-/* flag_door.c. What holds under /ofrep/, whose protocol is not ours: in `admit`, before anything is refused. True: it
- * was a browser's question about another origin, and is answered. */
-bool ld_flag_door(struct ld_call *c);
-bool ld_flag_is_path(const struct ld_request *r);
-/* The answer has an entity tag: in c->etag. Before the reply. */
+/* flag_door.c. The answer has an entity tag: in c->etag. Before the reply. */
 void ld_flag_tag(struct ld_call *c);
 /* A status that clients of other protocols know for one of ours: 400, 401, 403, 404, 429 or 500. */
 int ld_door_status(int status);
-/* rank_door.c. The same of /personalizer/, which answers nothing by itself. */
-void ld_rank_door(struct ld_call *c);
-/* Of an operation of that service that is not here: *p, in its form. */
+/* rank_door.c. Of an operation of that service that is not here: *p, in its form. */
 void ld_rank_tell_missing(struct ld_call *c, struct ld_problem *p);
-bool ld_rank_is_path(const struct ld_request *r);
 /* A list of origins as an option has it: 0, or -1 with why. */
 int ld_origins_check(const char *list, struct ld_message *why);
 
 /* api_decide.c. What naming neighbours costs besides, into *price; 0 where nobody asked (n 0). False with *p: 403, or
  * 400 where it would be too much work. They are other users, with their rewards: for whoever may read. */
 bool ld_call_price_neighbours(const struct ld_call *c, uint64_t n, double *price, struct ld_problem *p);
-
-/* Whether the caller's key is good for decisions of that tenant. */
-bool ld_access_spans(const struct ld_call *c, const char *tenant);
 
 /* The body as a document, with its numbers bounded. 0, or -1 with *p. */
 int ld_call_parse(const struct ld_call *c, struct ld_doc **doc, struct ld_problem *p);
@@ -110,7 +113,41 @@ struct ld_op *ld_call_op_of(const struct ld_call *c, enum ld_op_type type, char 
  * the call on. t is the call's tenant, or one that was made for it. */
 void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op);
 
-/* Takes the tokens (price.h) from the tenant's bucket (limit.h), before any of the work is done. False: they are not
+/* --- what it costs (call.c) ----------------------------------------------------------------------------------- */
+
+/* What requests cost, in tokens of the tenant's bucket (limit.h): the one place that says so.
+ *
+ * One token is about 0.1 ms of one core: what a small request takes on its way through HTTP, or a million
+ * multiply-adds, or the way of ten events into the log. With m points in the model (distinct points of an exact one,
+ * points of a dictionary; where arms are held apart those of an arm, in the mean of their squares; 1 without a factor)
+ * and d coordinates of context and arm together:
+ *
+ *     any request                                1
+ *     /select among C candidates, or a           1 + C (m^2 + m d) / 10^6
+ *     /posterior of C users times arms, or of as many features
+ *     `neighbours` with either of them           and w / 10^6 for w multiply-adds
+ *     n rewards, or observations                 1 + n (1/10 + (3 m^2 + m d) / 10^6)
+ *     n edges, users or arms                     1 + n / 100
+ *     /graph/near, of up to n users              10 + n / 100; over a graph of more than 2,048 users 10 + 10 n
+ *     /model                                     1 + m^3 / 10^6
+ *     /events, of up to n lines                  1 + n / 100; a stream 1, and n / 100 whenever n lines are sent
+ *     /stats, /series, /decisions, GET of graph and arms              10
+ *     a fold or a copy of the log: /verify,      1 + t (1/100 + (3 m^2 + m d) / 10^6), t rewards learned so far
+ *     /rebuild, /compact, /replay, PUT of a configuration,
+ *     DELETE of a user; /snapshot, /export       (these two 1 + t / 100)
+ *
+ * Sizes are those of the writer's last turn. Nothing costs more than the burst: what would, asks for a full bucket. */
+double ld_price_decision(const struct ld_size *size, size_t n_candidates); /* 0: the whole catalogue */
+double ld_price_events(const struct ld_size *size, size_t n);
+double ld_price_neighbours(double work);        /* of so many multiply-adds, in addition */
+double ld_price_lines(uint64_t n);              /* of the log, or edges, users, arms */
+double ld_price_near(size_t n, bool is_solved); /* is_solved: each of them takes a system */
+double ld_price_fold(const struct ld_size *size);
+
+/* Of a route, by what its row says; 0: the handler asks. */
+double ld_price_work(const struct ld_size *size, enum ld_work work);
+
+/* Takes the tokens from the tenant's bucket (limit.h), before any of the work is done. False: they are not
  * there; then none was taken, and p says 429 and when to come again. Where there is no tenant, nobody pays. */
 bool ld_charge(struct ld_call *c, double tokens, struct ld_problem *p);
 bool ld_charge_fold(struct ld_call *c, struct ld_problem *p);
@@ -119,6 +156,8 @@ bool ld_charge_events(struct ld_call *c, size_t n, struct ld_problem *p);
 /* The same for a request whose body nobody has looked at: takes what the route costs or, where that depends on the
  * body, looks whether the least of it is there, so that a tenant over its rate costs next to nothing. */
 bool ld_charge_route(struct ld_call *c, struct ld_problem *p);
+
+/* --- what path and query say (params.c) ------------------------------------------------------------------------ */
 
 /* The number in a parameter that the route has (route.h: ld_queries). 0, or -1 with 400. */
 int ld_call_number(const struct ld_call *c, const char *name, uint64_t *out, struct ld_problem *p);

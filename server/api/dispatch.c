@@ -1,4 +1,5 @@
-/* From a request to its handler and back: key, route, role, media type, size, thread, answer.
+/* From a request to its handler: route, key, role, media type, size, thread. beside.c has calls that leave the thread
+ * of their connection.
  *
  * admit() sees the headers only, so that a body is not even read for a client that has no key or asks for what does
  * not exist. handle() has the body. Handlers that wait for the disk or compute for long, and bodies whose decoding
@@ -137,14 +138,6 @@ void ld_problem_alone(struct ld_problem *p, const char *what)
     ld_problem_set(p, 501, "%s: this cannot be done yet where several servers share a log (--log)", what);
 }
 
-/* What no server of several may do for all of them yet (docs/CLUSTER.md). */
-static bool check_alone(const struct ld_call *c, struct ld_problem *p)
-{
-    if (c->route->alone != NULL && c->server->world.shared != NULL)
-        ld_problem_alone(p, c->route->alone);
-    return p->status == 0;
-}
-
 /* Without --default-tenant a request may be about no tenant. */
 static bool check_name(const struct ld_call *c, struct ld_problem *p)
 {
@@ -156,6 +149,18 @@ static bool check_name(const struct ld_call *c, struct ld_problem *p)
     return p->status == 0;
 }
 
+/* stray.c is for what strays: most requests have no query, and no header that could. */
+static bool has_no_stray_query(const struct ld_call *c, struct ld_problem *p)
+{
+    return !ld_request_has_query(c->request) || ld_stray_query_allow(c, p);
+}
+
+static bool has_no_stray_header(const struct ld_call *c, struct ld_problem *p)
+{
+    const bool is_asked = c->route->opens == LD_TENANT_OF_HEADER && ld_request_is_odd(c->request);
+    return !is_asked || ld_stray_header_allow(c, p);
+}
+
 /* The order matters: a client without a key learns nothing of which routes exist; one with a key gets 404 or 405, or
  * hears that it may not, before its body is looked at. Public routes are answered before the key is looked at, since
  * probes and readers of the contract have none. False with *p, or without a route. */
@@ -163,7 +168,7 @@ static bool check_head(struct ld_call *c, struct ld_problem *p)
 {
     struct ld_request *r = c->request;
     if (c->route != NULL && c->route->role == LD_ROLE_PUBLIC)
-        return ld_stray_query_allow(c, p);
+        return has_no_stray_query(c, p);
     if (!atomic_load(&c->server->is_ready)) { /* said to everybody: nothing is known yet, keys included */
         ld_problem_set(p, 503, "the server is recovering its tenants");
         return false;
@@ -180,8 +185,8 @@ static bool check_head(struct ld_call *c, struct ld_problem *p)
         return false;
     }
     find_name(c);
-    return ld_access_allow(c, p) && check_alone(c, p) && ld_stray_query_allow(c, p) && ld_stray_header_allow(c, p) &&
-           check_name(c, p) && check_media(c, p);
+    return ld_access_allow(c, p) && has_no_stray_query(c, p) && has_no_stray_header(c, p) && check_name(c, p) &&
+           check_media(c, p);
 }
 
 /* Whose turn it is when the request is complete: the tenant's that is named. What is done elsewhere, or for nobody,
@@ -197,8 +202,8 @@ static size_t admit(void *arg, struct ld_request *r)
     c->request = r;
     c->route = i >= 0 ? &ld_routes[i] : NULL;
     ld_problem_init(&p);
-    ld_rank_door(c);
-    if (ld_flag_door(c))
+    c->door = c->route != NULL ? c->route->door : ld_door_of(ld_request_path(r));
+    if (c->door != NULL && c->door->enter(c))
         return 0;
     if (!check_head(c, &p)) {
         if (p.status != 0)
@@ -237,7 +242,7 @@ static bool queue(struct ld_call *c, struct ld_reply *out)
 
 /* The tenant is held until the handler returns, by which it has a hold of its own or is through with it. The call may
  * be gone then. In the thread that serves HTTP, or on the pool. */
-static void run(struct ld_call *c)
+void ld_call_run(struct ld_call *c)
 {
     struct ld_request *r = c->request;
     struct ld_tenant *t = c->tenant;
@@ -257,164 +262,30 @@ static void run(struct ld_call *c)
     ld_tenant_release(t);
 }
 
-/* --- the pool ------------------------------------------------------------------------------------------------- */
-
-static void leave_line(struct ld_call *c)
-{
-    if (c->is_counted)
-        atomic_fetch_sub(ld_tenant_n_served(c->tenant), 1);
-    c->is_counted = false;
-}
-
-/* A mean over the last jobs; two at once may lose one of them. */
-static void note_pace(_Atomic int64_t *us_per_job, int64_t us)
-{
-    const int64_t mean = atomic_load_explicit(us_per_job, memory_order_relaxed);
-    atomic_store_explicit(us_per_job, mean + (us - mean) / 8, memory_order_relaxed);
-}
-
-/* Refused, or answered by a stop while it waited: the tenant is let go. The call may be gone afterwards. */
-static void give_up(struct ld_call *c, const struct ld_problem *p)
-{
-    struct ld_tenant *t = c->tenant;
-    ld_call_refuse(c, p);
-    ld_tenant_release(t);
-}
-
-/* On the work pool. The pool waits for it at shutdown, so it always finds the server. */
-static void run_job(void *arg)
-{
-    struct ld_call *c = arg;
-    struct ld_server *s = c->server;
-    _Atomic int64_t *us_per_job = c->route->place == LD_AS_TRANSFER ? &s->us_per_transfer : &s->us_per_work;
-    const int64_t start_us = ld_monotonic_us();
-    struct ld_problem p;
-    leave_line(c);
-    if (!ld_request_is_answered(c->request)) {
-        run(c);
-        note_pace(us_per_job, ld_monotonic_us() - start_us);
-        return;
-    }
-    ld_problem_init(&p);
-    ld_problem_set(&p, 503, "the server is stopping");
-    give_up(c, &p);
-}
-
-/* Seconds until a full line of n has moved on by half, two threads working at it at the pace of the last jobs. */
-static int line_s(const _Atomic int64_t *us_per_job, uint64_t n)
-{
-    const int64_t us = atomic_load_explicit(us_per_job, memory_order_relaxed) * (int64_t)n / 4;
-    return us < 1000000 ? 1 : us > 60000000 ? 60 : (int)(us / 1000000);
-}
-
-/* 503: what is asked for would wait in a line that is full. */
-static void refuse_line(struct ld_call *c)
-{
-    struct ld_server *s = c->server;
-    const bool is_transfer = c->route->place == LD_AS_TRANSFER;
-    const size_t max = is_transfer ? s->limits.transfers : s->limits.work;
-    struct ld_problem p;
-    ld_problem_init(&p);
-    ld_problem_set(&p, 503,
-                   is_transfer ? "too many copies and imports wait already" : "too many requests wait already");
-    ld_problem_limit(&p, is_transfer ? "transfers" : "work", (double)max);
-    p.retry_after_s = line_s(is_transfer ? &s->us_per_transfer : &s->us_per_work, max);
-    ld_count(&s->metrics.limited[is_transfer ? LD_LIMITED_TRANSFERS : LD_LIMITED_WORK], 1);
-    leave_line(c);
-    give_up(c, &p);
-}
-
-/* Half of the line is the most that one tenant may have of it, so that another finds room. Who has waited for the
- * tenant does not wait in that line as well for what a serving thread would have done at once. */
-static bool enter_line(struct ld_call *c)
-{
-    const struct ld_limits *limits = &c->server->limits;
-    struct ld_sched *sched = c->server->sched;
-    if (c->route->place == LD_AS_TRANSFER)
-        return ld_sched_give(sched, LD_TRANSFERS, run_job, c, limits->transfers) == 0;
-    if (c->was_waiting)
-        return ld_sched_give(sched, c->route->place == LD_IN_SERVING ? LD_POOL : LD_POOL_SERVES, run_job, c,
-                             SIZE_MAX) == 0;
-    c->is_counted = c->tenant != NULL;
-    if (c->is_counted && atomic_fetch_add(ld_tenant_n_served(c->tenant), 1) >= (limits->work + 1) / 2)
-        return false;
-    return ld_sched_give(sched, LD_POOL_SERVES, run_job, c, limits->work) == 0;
-}
-
-/* Work of another thread, for which the client may not wait. False after a 503, and the tenant is let go. */
-static bool leave_connection(struct ld_call *c)
-{
-    struct ld_problem p;
-    if (ld_request_keep_head(c->request) == 0)
-        return true;
-    ld_problem_init(&p);
-    ld_problem_set(&p, 503, "the server cannot take more work now");
-    give_up(c, &p);
-    return false;
-}
-
-/* A pool that cannot take it means 503, not a lost request. The connection waits meanwhile (http.c) and costs no
- * thread. */
-static void put_on_pool(struct ld_call *c)
-{
-    if (leave_connection(c) && !enter_line(c))
-        refuse_line(c);
-}
-
-void ld_call_beside(struct ld_call *c)
-{
-    (void)ld_tenant_hold(c->tenant); /* for the other thread */
-    put_on_pool(c);
-}
-
 /* --- the body ------------------------------------------------------------------------------------------------- */
 
 /* False after a 429. Where there is no tenant nobody pays. */
-static bool pay(struct ld_call *c)
+bool ld_call_pay(struct ld_call *c)
 {
     struct ld_problem p;
     ld_problem_init(&p);
     if (ld_charge_route(c, &p))
         return true;
-    give_up(c, &p);
+    ld_call_give_up(c, &p);
     return false;
-}
-
-/* In the thread that opened the tenant, which has others to open: the handler runs in another. The line takes it in any
- * case: how many wait for a tenant has a bound of its own. */
-static void opened(struct ld_tenant_wait *wait, struct ld_tenant *t, const struct ld_problem *p)
-{
-    struct ld_call *c = (struct ld_call *)(void *)wait;
-    const bool is_to_make = c->server->world.shared != NULL && c->route->opens == LD_TENANT_OR_NEW &&
-                            p->status == 404; /* the shared log does not know it either */
-    c->tenant = t;
-    c->was_waiting = true;
-    if (t == NULL && !is_to_make)
-        ld_call_refuse(c, p);
-    else if (!ld_after_waits(c) && pay(c))
-        put_on_pool(c);
-}
-
-void ld_call_resume(struct ld_call *c, const struct ld_problem *p)
-{
-    c->was_waiting = true;
-    if (p->status != 0)
-        give_up(c, p);
-    else if (pay(c))
-        put_on_pool(c);
 }
 
 /* Handlers that wait, and large bodies, go to the pool. */
 static void go_on(struct ld_call *c)
 {
     size_t n;
-    if (ld_after_waits(c) || !pay(c))
+    if ((c->server->world.shared != NULL && ld_after_waits(c)) || !ld_call_pay(c))
         return;
     ld_request_body(c->request, &n);
     if (c->route->place == LD_IN_SERVING && (c->route->body == LD_BODY_NONE || n <= INLINE_BODY_BYTES))
-        run(c);
+        ld_call_run(c);
     else
-        put_on_pool(c);
+        ld_call_put_on_pool(c);
 }
 
 /* The request waits for its tenant without a thread; of one that does not exist the handler knows what to say. In a
@@ -439,13 +310,14 @@ static void handle(void *arg, struct ld_request *r)
         return;
     }
     c->is_let_in = true;
-    if (c->route->opens != LD_TENANT_NOT_OPENED && (c->tenant = ld_tenants_find_open(s->tenants, c->name)) == NULL) {
-        c->wait.done = opened;
-        if (!leave_connection(c) || ld_tenants_await(s->tenants, c->name, &c->wait))
-            return;
-    }
+    if (c->route->opens != LD_TENANT_NOT_OPENED && (c->tenant = ld_tenants_find_open(s->tenants, c->name)) == NULL &&
+        ld_call_await(c))
+        return;
     go_on(c);
 }
 
-const struct ld_http_hooks ld_server_hooks = {
-    .n_context = sizeof(struct ld_call), .admit = admit, .handle = handle, .completed = ld_server_completed};
+const struct ld_http_hooks ld_server_hooks = {.odd = LD_STRAY_LETTERS,
+                                              .n_context = sizeof(struct ld_call),
+                                              .admit = admit,
+                                              .handle = handle,
+                                              .completed = ld_server_completed};

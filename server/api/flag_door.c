@@ -112,16 +112,9 @@ static const char *origin_of(struct ld_call *c)
     return strcpy(c->origin, origin);
 }
 
-bool ld_flag_is_path(const struct ld_request *r)
-{
-    return strncmp(ld_request_path(r), ROOT, strlen(ROOT)) == 0;
-}
-
-bool ld_flag_door(struct ld_call *c)
+static bool enter(struct ld_call *c)
 {
     struct ld_request *r = c->request;
-    if (!ld_flag_is_path(r))
-        return false;
     const bool is_odd =
         strcmp(ld_request_method(r), "POST") == 0 && strncmp(ld_request_path(r), FLAGS, strlen(FLAGS)) == 0;
     if (c->route != NULL || is_odd)
@@ -140,6 +133,8 @@ bool ld_flag_door(struct ld_call *c)
         ld_reply_allow(r, 204, "POST, OPTIONS");
     return is_asked;
 }
+
+const struct ld_door ld_flag_door = {.root = ROOT, .key_header = "X-API-Key", .enter = enter};
 
 void ld_flag_tag(struct ld_call *c)
 {

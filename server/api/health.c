@@ -102,7 +102,7 @@ static const char *find_fault(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
     ld_tenants_each(s->tenants, find_failing, name);
     if (name[0] == '\0')
         return NULL;
-    if (ld_access_wants_keys(s))
+    if (ld_keys_are_asked(s->keys, s->auth))
         return "the last commit of a tenant failed";
     snprintf(buffer, LD_HEALTH_BYTES, "the last commit of tenant \"%s\" failed", name);
     return buffer;
@@ -131,7 +131,7 @@ const char *ld_health_warns(struct ld_server *s, char buffer[LD_HEALTH_BYTES])
     ld_tenants_each(s->tenants, count_void, &v);
     if (v.n == 0)
         return NULL;
-    if (ld_access_wants_keys(s))
+    if (ld_keys_are_asked(s->keys, s->auth))
         snprintf(buffer, LD_HEALTH_BYTES, "experiments whose traffic does not match what was told: %zu", v.n);
     else
         snprintf(buffer, LD_HEALTH_BYTES, "experiments whose traffic does not match what was told: %zu (\"%s\")", v.n,
@@ -150,7 +150,8 @@ static const char *find_lag(struct ld_server *s, char buffer[LD_HEALTH_BYTES], b
         return NULL;
     ld_tenants_nodes(s->tenants, &view);
     *is_away = view.down_us > 0;
-    if (view.down_us > s->health.max_lag_us && ld_access_wants_keys(s)) /* what it says names hosts and roles */
+    if (view.down_us > s->health.max_lag_us &&
+        ld_keys_are_asked(s->keys, s->auth)) /* what it says names hosts and roles */
         snprintf(buffer, LD_HEALTH_BYTES, "the shared log does not answer, or may not acknowledge");
     else if (view.down_us > s->health.max_lag_us)
         snprintf(buffer, LD_HEALTH_BYTES, "the shared log: %.100s", view.why.text);

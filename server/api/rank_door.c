@@ -1,6 +1,6 @@
 /* What holds for the routes under /personalizer/: their key, and refusals in the form of Azure Personalizer.
  *
- * The key comes in Ocp-Apim-Subscription-Key (call.c), and the tenant is the key's. A refusal is {"error": {"code",
+ * The key comes in Ocp-Apim-Subscription-Key, and the tenant is the key's. A refusal is {"error": {"code",
  * "message", ...}}, and its code stands in the header x-ms-error-code as well. */
 #include "api/call.h"
 
@@ -61,7 +61,7 @@ static int find_missing(const struct ld_request *r)
 
 void ld_rank_tell_missing(struct ld_call *c, struct ld_problem *p)
 {
-    const int i = ld_rank_is_path(c->request) ? find_missing(c->request) : -1;
+    const int i = c->door == &ld_rank_door ? find_missing(c->request) : -1;
     if (i < 0)
         return;
     c->flag_code = missing[i].code;
@@ -106,13 +106,11 @@ static char *tell(const struct ld_request *r, const struct ld_problem *p, const 
     return ld_encode_rank_refusal(p, code, instance, n);
 }
 
-bool ld_rank_is_path(const struct ld_request *r)
+static bool enter(struct ld_call *c)
 {
-    return strncmp(ld_request_path(r), ROOT, strlen(ROOT)) == 0;
+    if (c->route != NULL || find_missing(c->request) >= 0)
+        ld_request_tell_by(c->request, tell);
+    return false;
 }
 
-void ld_rank_door(struct ld_call *c)
-{
-    if (ld_rank_is_path(c->request) && (c->route != NULL || find_missing(c->request) >= 0))
-        ld_request_tell_by(c->request, tell);
-}
+const struct ld_door ld_rank_door = {.root = ROOT, .key_header = "Ocp-Apim-Subscription-Key", .enter = enter};

@@ -15,6 +15,14 @@ const struct ld_query *ld_route_query(const struct ld_route *route, const char *
     return NULL;
 }
 
+const struct ld_door *ld_door_of(const char *path)
+{
+    for (size_t i = 0; i < ld_n_doors; i++)
+        if (strncmp(path, ld_doors[i]->root, strlen(ld_doors[i]->root)) == 0)
+            return ld_doors[i];
+    return NULL;
+}
+
 /* What of the path stands for the hole at `pattern`, in bytes: a version that is served, all that is left, or one
  * segment. 0: nothing that may. */
 static size_t fill_of(const char *pattern, const char *path)

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tenant/price.h"
 #include "tenant/tenant.h"
 #include "types/roles.h"
 
@@ -32,6 +31,16 @@ enum ld_place {
     LD_AS_TRANSFER, /* it may take minutes (LD_TRANSFERS) */
 };
 
+/* What answering a route takes: its price (call.h). */
+enum ld_work {
+    LD_WORK_TOLD,    /* the handler asks, who knows what is in the body or the query */
+    LD_WORK_REQUEST, /* small */
+    LD_WORK_MODEL,   /* of the order of a factorisation */
+    LD_WORK_LOOK,    /* reads much and computes little */
+    LD_WORK_COPY,    /* reads the whole log */
+    LD_WORK_FOLD     /* folds it */
+};
+
 /* The tenant that is in memory before the handler is called; 404 where there is none. */
 enum ld_route_tenant {
     LD_TENANT_NOT_OPENED, /* none, or one that is not needed there */
@@ -42,6 +51,14 @@ enum ld_route_tenant {
 
 /* Name of the tenant in the path, cut to one byte more than a valid name may have. */
 #define LD_PATH_TENANT_BYTES 66
+
+/* What holds for all paths below a root, whose protocol is not ours (flag_door.c, rank_door.c). */
+struct ld_door {
+    const char *root;
+    const char *key_header; /* its clients may send their key there */
+    /* In `admit`, before anything is refused. True: it has answered. */
+    bool (*enter)(struct ld_call *c);
+};
 
 struct ld_route {
     const char *method;
@@ -59,11 +76,18 @@ struct ld_route {
     const struct ld_task_kind *task; /* of LD_OP_TASK */
     /* Fills that op, for which the doc is parsed already. False with *p. NULL: there is nothing to fill in. */
     bool (*fill)(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
-    const char *alone; /* what it is called where it is refused because a log is shared; NULL: it works there, too */
+    const struct ld_door *door; /* NULL: the protocol is ours */
 };
 
 extern const struct ld_route ld_routes[];
 extern const size_t ld_n_routes;
+
+extern const struct ld_door ld_flag_door, ld_rank_door;
+extern const struct ld_door *const ld_doors[];
+extern const size_t ld_n_doors;
+
+/* Of a path that has no route of that method; NULL: none. */
+const struct ld_door *ld_door_of(const char *path);
 
 /* A parameter of a route's query: a whole number from min to max, `preset` where it is left out; or a text, which the
  * handler knows: max is 0. */

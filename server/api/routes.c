@@ -1,4 +1,4 @@
-/* The table of routes, and that of their queries. route.c searches them; metrics name a route by its row, so that no
+/* The tables of routes, of doors and of queries. route.c searches them; metrics name a route by its row, so that no
  * client can invent labels. */
 #include "api/api.h"
 #include "api/route.h"
@@ -7,6 +7,8 @@
 #define HANDLED(handle) handle, LD_OP_EVENT, NULL, NULL, NULL
 #define QUEUED(op, fill) NULL, op, NULL, fill, NULL
 #define TASK(kind, fill) NULL, LD_OP_TASK, &kind, fill, NULL
+/* Of another protocol than ours. */
+#define AT_DOOR(door, handle) handle, LD_OP_EVENT, NULL, NULL, &door
 
 /* clang-format off */
 /* The role is what a key must have; call.c says what else is asked. */
@@ -16,18 +18,18 @@ const struct ld_route ld_routes[] = {
     {"POST",   "/reward",                  LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    QUEUED(LD_OP_REWARDS, fill_rewards)},
     {"POST",   "/activate",                LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    QUEUED(LD_OP_ACTIVATE, fill_activate)},
     {"POST",   "/observe",                 LD_BODY_OBSERVE,  LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    QUEUED(LD_OP_OBSERVE, fill_observe)},
-    {"POST",   "/ofrep/v1/evaluate/flags/{t}", LD_BODY_JSON, LD_ROLE_DECIDE,  LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_flag)},
-    {"POST",   "/ofrep/v1/evaluate/flags", LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_flags)},
-    {"POST",   "/ofrep/v1/track",          LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_track)},
-    {"POST",   "/personalizer/{v}/rank",   LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    HANDLED(api_rank)},
-    {"POST",   "/personalizer/{v}/events/{i}/reward", LD_BODY_JSON, LD_ROLE_DECIDE, LD_IN_SERVING, LD_TENANT_OF_HEADER, LD_WORK_TOLD, HANDLED(api_rank_reward)},
-    {"POST",   "/personalizer/{v}/events/{i}/activate", LD_BODY_NONE, LD_ROLE_DECIDE, LD_IN_SERVING, LD_TENANT_OF_HEADER, LD_WORK_TOLD, HANDLED(api_rank_activate)},
-    {"GET",    "/personalizer/{v}/configurations/service", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_REQUEST, HANDLED(api_service_get)},
-    {"PUT",    "/personalizer/{v}/configurations/service", LD_BODY_JSON, LD_ROLE_MANAGE, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_TOLD, HANDLED(api_service_put)},
-    {"DELETE", "/personalizer/{v}/model",  LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_REQUEST, HANDLED(api_rank_model_delete)},
-    {"GET",    "/personalizer/{v}/model/properties", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_LOOK, HANDLED(api_rank_model_properties)},
-    {"DELETE", "/personalizer/{v}/logs",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    HANDLED(api_rank_logs_delete)},
-    {"GET",    "/personalizer/{v}/logs/properties", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_LOOK, HANDLED(api_rank_logs_properties)},
+    {"POST",   "/ofrep/v1/evaluate/flags/{t}", LD_BODY_JSON, LD_ROLE_DECIDE,  LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    AT_DOOR(ld_flag_door, api_flag)},
+    {"POST",   "/ofrep/v1/evaluate/flags", LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    AT_DOOR(ld_flag_door, api_flags)},
+    {"POST",   "/ofrep/v1/track",          LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    AT_DOOR(ld_flag_door, api_track)},
+    {"POST",   "/personalizer/{v}/rank",   LD_BODY_JSON,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    AT_DOOR(ld_rank_door, api_rank)},
+    {"POST",   "/personalizer/{v}/events/{i}/reward", LD_BODY_JSON, LD_ROLE_DECIDE, LD_IN_SERVING, LD_TENANT_OF_HEADER, LD_WORK_TOLD, AT_DOOR(ld_rank_door, api_rank_reward)},
+    {"POST",   "/personalizer/{v}/events/{i}/activate", LD_BODY_NONE, LD_ROLE_DECIDE, LD_IN_SERVING, LD_TENANT_OF_HEADER, LD_WORK_TOLD, AT_DOOR(ld_rank_door, api_rank_activate)},
+    {"GET",    "/personalizer/{v}/configurations/service", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_REQUEST, AT_DOOR(ld_rank_door, api_service_get)},
+    {"PUT",    "/personalizer/{v}/configurations/service", LD_BODY_JSON, LD_ROLE_MANAGE, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_TOLD, AT_DOOR(ld_rank_door, api_service_put)},
+    {"DELETE", "/personalizer/{v}/model",  LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_REQUEST, AT_DOOR(ld_rank_door, api_rank_model_delete)},
+    {"GET",    "/personalizer/{v}/model/properties", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_LOOK, AT_DOOR(ld_rank_door, api_rank_model_properties)},
+    {"DELETE", "/personalizer/{v}/logs",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    AT_DOOR(ld_rank_door, api_rank_logs_delete)},
+    {"GET",    "/personalizer/{v}/logs/properties", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_LOOK, AT_DOOR(ld_rank_door, api_rank_logs_properties)},
     {"GET",    "/route/{t}",               LD_BODY_NONE,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_route)},
     {"GET",    "/tenants",                 LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_tenant_list)},
     {"PUT",    "/tenants/{t}",             LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OR_NEW,     LD_WORK_TOLD,    HANDLED(api_tenant_put)},
@@ -93,6 +95,9 @@ const struct ld_route ld_routes[] = {
 };
 /* clang-format on */
 const size_t ld_n_routes = sizeof ld_routes / sizeof *ld_routes;
+
+const struct ld_door *const ld_doors[] = {&ld_flag_door, &ld_rank_door};
+const size_t ld_n_doors = sizeof ld_doors / sizeof *ld_doors;
 
 /* clang-format off */
 /* The parameters of their queries. A route that does not stand here takes none; what it does not take is refused

@@ -82,7 +82,7 @@ struct ld_server {
     struct ld_after after;
     char origins[512];                            /* --cors-origin; set before requests are served */
     bool has_console;                             /* --console; likewise */
-    _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; dispatch.c */
+    _Atomic int64_t us_per_work, us_per_transfer; /* of what requests do on the pool, and there; beside.c */
     /* Each is set once; handlers read them from any thread. Until it is ready, only probes are answered. */
     atomic_bool is_ready, is_draining;
 };
@@ -109,9 +109,6 @@ void ld_after_end(struct ld_server *s); /* when HTTP has stopped; twice is fine 
 /* call.c. Whether whoever showed this Authorization header (may be NULL) may still do what asks for the role, with that
  * tenant. */
 bool ld_access_holds(struct ld_server *s, const char *authorization, const char *tenant, unsigned role);
-
-/* Whether requests must show a key. Once they must, they must as long as the process lives. */
-bool ld_access_wants_keys(struct ld_server *s);
 
 /* health.c. On the loop, every turn; waiting_since as above. */
 void ld_health_turn(struct ld_server *s, int64_t waiting_since);

@@ -50,9 +50,8 @@ struct headers {
 static bool look_at_header(void *arg, const char *name)
 {
     struct headers *h = arg;
-    const char first = (char)(*name | 0x20);
     char squashed[SQUASHED_BYTES];
-    if ((first != 'l' && first != 't' && first != 'x') || strcasecmp(name, "Laplaced-Tenant") == 0 ||
+    if (strchr(LD_STRAY_LETTERS, *name | 0x20) == NULL || strcasecmp(name, "Laplaced-Tenant") == 0 ||
         (h->has_after && strcasecmp(name, "Laplaced-After") == 0))
         return true;
     squash(name, squashed);
@@ -64,8 +63,7 @@ static bool look_at_header(void *arg, const char *name)
 bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p)
 {
     struct headers h = {.has_after = c->server->world.shared != NULL};
-    if (c->route->opens == LD_TENANT_OF_HEADER)
-        ld_request_each_header(c->request, look_at_header, &h);
+    ld_request_each_header(c->request, look_at_header, &h);
     if (h.stray != NULL)
         ld_problem_set_as(p, LD_TENANT_NOT_NAMED,
                           "nobody reads the header \"%.64s\": the tenant is named by the header Laplaced-Tenant",

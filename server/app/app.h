@@ -11,7 +11,7 @@
 #include "app/notify.h"
 #include "app/options.h"
 #include "base/pace.h"
-#include "http/body_memory.h"
+#include "http/http.h"
 #include "http/tls.h"
 #include "tenant/recover.h"
 

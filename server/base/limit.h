@@ -1,5 +1,5 @@
 /* Rates: a token bucket that any number of threads take from, by one compare-and-swap a request. What a request costs
- * in tokens is price.h's to say. */
+ * in tokens is api/call.h's to say. */
 #ifndef LD_LIMIT_H
 #define LD_LIMIT_H
 

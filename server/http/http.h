@@ -5,6 +5,7 @@
 #ifndef LD_HTTP_H
 #define LD_HTTP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +17,6 @@ struct ld_http;
 struct ld_tls;
 struct ld_request; /* one request in progress */
 struct ld_metrics;
-struct ld_body_memory;
 struct ld_trace;
 
 #define LD_PEER_BYTES 64 /* [IPv6 address]:port, with the NUL */
@@ -27,6 +27,17 @@ struct ld_http_limits {
     unsigned head_timeout_s;
     unsigned body_timeout_s; /* for min_rate times as many bytes of a body or an answer */
     unsigned min_rate;
+};
+
+/* How much memory the bodies of all requests may take together. Each has its first bytes free, so that the bodies of
+ * decisions and rewards are never refused for the sake of somebody's graph: those are bounded by the number of
+ * connections. What goes beyond them is taken from one budget as it arrives, and given back when the request is over.
+ */
+#define LD_BODY_FREE_BYTES ((size_t)64 << 10)
+
+struct ld_body_memory {
+    atomic_size_t max; /* 0: no limit */
+    atomic_size_t used;
 };
 
 struct ld_http_options {
@@ -56,6 +67,9 @@ struct ld_outcome {
 };
 
 struct ld_http_hooks {
+    /* First letters, small, of headers by which a request is odd unless HTTP reads them itself: ld_request_is_odd. May
+     * be NULL. */
+    const char *odd;
     /* Memory that each request has for them (ld_request_context), zeroed at first. */
     size_t n_context;
     /* Called with the headers, before the body: returns how many bytes of body are taken. It may refuse by a reply of
@@ -97,6 +111,8 @@ const char *ld_request_query(const struct ld_request *r, const char *name);  /* 
 /* In `admit`: look(arg, name) for each header, or for each parameter of the query, until it returns false. */
 void ld_request_each_header(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg);
 void ld_request_each_parameter(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg);
+bool ld_request_is_odd(const struct ld_request *r);    /* it has a header that the hooks may have to look at */
+bool ld_request_has_query(const struct ld_request *r); /* in `admit` */
 /* Before the request is handed to another thread, by the one that the handler was called in: its client may leave, and
  * the connection goes with it. 0, or -1 for no memory. */
 int ld_request_keep_head(struct ld_request *r);

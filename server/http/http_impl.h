@@ -21,7 +21,6 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "http/body_memory.h"
 #include "http/http.h"
 #include "base/names.h"
 #include "base/trace.h"
@@ -110,6 +109,10 @@ struct ld_lane {
 
 enum request_state { REQUEST_RUNNING, REQUEST_SUSPENDED, REQUEST_LEFT, REQUEST_REPLIED, REQUEST_OVER };
 
+/* http_kept.c. What a head that was kept has under that name. */
+struct ld_kept;
+const char *ld_kept_find(const struct ld_kept *kept, enum MHD_ValueKind kind, const char *name);
+
 /* One server. Fields that neither the lock guards nor are atomic do not change once the daemon runs. */
 struct ld_http {
     atomic_size_t refs; /* of its owner, and of each request: who replies may call a lane when all is over */
@@ -147,6 +150,7 @@ struct ld_request {
     atomic_int refs, state;
     atomic_bool is_claimed; /* somebody replies */
     bool is_handed;         /* the handler holds a reference */
+    bool is_odd;            /* ld_request_is_odd */
     bool is_last;           /* its answer is the connection's */
     bool is_discarding;     /* the rest of the body is read and thrown away: the reply stands already */
     int status;
@@ -233,7 +237,7 @@ unsigned ld_http_tls_options(struct MHD_OptionItem out[2]);
 void ld_http_tls_begin(struct ld_http *h, struct MHD_Connection *connection, const struct ld_connection *c);
 void ld_http_tls_end(struct ld_http *h, const struct ld_connection *c);
 
-/* http_target.c. The library's calls with a request's target and with its parts, which are decoded in place, but for
+/* http_head.c. The library's calls with a request's target and with its parts, which are decoded in place, but for
  * the path; what the path of a target is, and its decoding (ld_request_path). */
 #define LD_MAX_TARGET 8000 /* RFC 9110, 4.1: at least so many are to be taken */
 void *ld_connection_target(void *arg, const char *target, struct MHD_Connection *connection);
@@ -241,7 +245,7 @@ size_t ld_target_unescape(void *arg, struct MHD_Connection *connection, char *te
 const char *ld_target_path(const char *target);
 void ld_target_decode(char *path);
 
-/* http_head.c. Whether the complete head may be served, else it is refused by a reply. The parts are as the library
+/* Whether the complete head may be served, else it is refused by a reply. The parts are as the library
  * gives them: pointers into its buffer. */
 struct request_line {
     const char *method, *target, *version;
@@ -277,6 +281,12 @@ enum MHD_Result ld_request_begin(struct ld_request *r, const struct request_line
 /* A piece of the body. MHD_NO ends the connection. */
 enum MHD_Result ld_request_collect(struct ld_request *r, const char *data, size_t n);
 
+/* The memory of all bodies (http.h). m NULL is no limit everywhere below. For a body that has *taken so far and is to
+ * have n bytes. False: there is no room, and nothing has changed. */
+bool ld_body_memory_take(struct ld_body_memory *m, size_t *taken, size_t n);
+void ld_body_memory_give(struct ld_body_memory *m, size_t *taken);
+/* Whether a body of n bytes would find room now. */
+bool ld_body_memory_has(const struct ld_body_memory *m, size_t n);
 /* Replies 503: bodies and answers of others take the memory. */
 void ld_request_refuse_memory(struct ld_request *r);
 

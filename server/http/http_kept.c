@@ -74,52 +74,10 @@ bool ld_request_is_kept(const struct ld_request *r)
     return r->kept != NULL;
 }
 
-static const char *find(const struct ld_kept *kept, enum MHD_ValueKind kind, const char *name)
+const char *ld_kept_find(const struct ld_kept *kept, enum MHD_ValueKind kind, const char *name)
 {
     for (size_t i = 0; i < kept->n; i++)
         if (kept->field[i].kind == kind && strcasecmp(kept->field[i].name, name) == 0)
             return kept->field[i].value;
     return NULL;
-}
-
-/* The first one of that name, without regard to case. */
-const char *ld_request_header(const struct ld_request *r, const char *name)
-{
-    if (r->kept != NULL)
-        return find(r->kept, MHD_HEADER_KIND, name);
-    return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
-}
-
-/* Decoded like the path; "+" is a blank. A name without "=" counts as an empty value. */
-const char *ld_request_query(const struct ld_request *r, const char *name)
-{
-    const char *value = NULL;
-    if (r->kept != NULL)
-        return find(r->kept, MHD_GET_ARGUMENT_KIND, name);
-    enum MHD_Result found =
-        MHD_lookup_connection_value_n(r->connection, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, NULL);
-    return found == MHD_YES && value == NULL ? "" : value;
-}
-
-struct each {
-    bool (*look)(void *arg, const char *name);
-    void *arg;
-};
-
-static enum MHD_Result pass_on(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    const struct each *each = arg;
-    const bool is_nothing = *name == '\0' && value == NULL; /* between two "&" */
-    (void)kind;
-    return is_nothing || each->look(each->arg, name) ? MHD_YES : MHD_NO;
-}
-
-void ld_request_each_header(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg)
-{
-    (void)MHD_get_connection_values(r->connection, MHD_HEADER_KIND, pass_on, &(struct each){look, arg});
-}
-
-void ld_request_each_parameter(const struct ld_request *r, bool (*look)(void *arg, const char *name), void *arg)
-{
-    (void)MHD_get_connection_values(r->connection, MHD_GET_ARGUMENT_KIND, pass_on, &(struct each){look, arg});
 }

@@ -79,6 +79,15 @@ static void read_attributes(struct ld_in *in, const struct ld_value *v, const st
     q->attributes = ld_in_attributes(in, v, rule, &q->n_attributes);
 }
 
+/* A context is missing where there are dimensions: what the schema cannot say. Called behind ld_in_members. */
+static void need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim)
+{
+    if (dim > 0 && ld_member_of(object, rule->key) == NULL)
+        ld_in_fault(in, rule->key, "required: %s %u numbers, since the tenant's context_dim is %u",
+                    in->doc->named != NULL ? "an object of named features, or" : "an array of", (unsigned)dim,
+                    (unsigned)dim);
+}
+
 #define IN_SELECT(member) AT(struct ld_select, member)
 
 /* `explain` only widens the ranking in the answer; `top` is also how many arms count as put before the user. */
@@ -107,7 +116,7 @@ static int decode_select(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_
     ld_in_set_dims(&in, context_dim, arm_dim);
     in.is_thorough = is_thorough;
     if (ld_in_body(&in, &doc->root, &ld_select_rules, select_rows, out))
-        ld_in_need_context(&in, &doc->root, &ld_select_rules.rule[LD_SELECT_CONTEXT], context_dim);
+        need_context(&in, &doc->root, &ld_select_rules.rule[LD_SELECT_CONTEXT], context_dim);
     return ld_in_done(&in);
 }
 
@@ -179,7 +188,7 @@ int ld_decode_posterior(struct ld_doc *doc, uint32_t context_dim, uint32_t arm_d
     ld_in_set_dims(&in, context_dim, arm_dim);
     in.is_thorough = true;
     if (ld_in_body(&in, &doc->root, &ld_posterior_rules, posterior_rows, out))
-        ld_in_need_context(&in, &doc->root, &ld_posterior_rules.rule[LD_POSTERIOR_CONTEXT], context_dim);
+        need_context(&in, &doc->root, &ld_posterior_rules.rule[LD_POSTERIOR_CONTEXT], context_dim);
     if (p->status == 0 && out->n_features > 0)
         leave_out(&in, out);
     return ld_in_done(&in);
@@ -390,7 +399,7 @@ static void read_observation(struct ld_in *in, const struct ld_value *v, struct 
     ev->type = KB_EV_OBSERVED;
     ev->as.observed.propensity = (double)NAN;
     if (ld_in_body(in, v, &ld_observation_rules, observation_rows, ev))
-        ld_in_need_context(in, v, &ld_observation_rules.rule[LD_OBSERVATION_CONTEXT], in->dim[LD_DIM_CONTEXT]);
+        need_context(in, v, &ld_observation_rules.rule[LD_OBSERVATION_CONTEXT], in->dim[LD_DIM_CONTEXT]);
 }
 
 /* All lines or none: the events are only handed out when every line is good. O(lines x dimensions). A blank line is

@@ -1,7 +1,7 @@
 /* Request bodies and log lines: JSON text -> structs. Every fault is reported by JSON pointer, in the order of the
  * text, unknown fields included; duplicate keys, non-finite numbers and bad UTF-8 are faults of the text, of which the
  * first is told. Nothing is half-decoded: on failure (return -1, *p filled) the out struct is not to be read. Decoded
- * strings and arrays live in the ld_doc. jansson is known to json_in.c alone. */
+ * strings and arrays live in the ld_doc. */
 #ifndef LD_JSON_IN_H
 #define LD_JSON_IN_H
 
@@ -17,13 +17,8 @@
 #include "types/requests.h"
 #include "types/settings.h"
 
-/* Parses JSON (depth <= LD_MAX_DEPTH). ndjson: every non-blank line becomes one item of an array, pointers are
- * "/<line - 1>...". 0 or -1. */
-int ld_doc_parse(struct ld_doc **out, const char *text, size_t n, bool is_ndjson, struct ld_problem *p);
 /* An answer of /select, of our own making, into the memory of *doc. 0, or -1 without memory for it. */
 int ld_decode_told(struct ld_doc **doc, const char *text, size_t n, struct ld_told *out);
-/* Rewards, coordinates and weights of the body may be so large, in size; without this as large as the schemas say. */
-void ld_doc_bound(struct ld_doc *doc, double magnitude);
 
 int ld_decode_settings(struct ld_doc *doc, struct ld_settings *out, struct ld_problem *p);
 /* The body of a PATCH, merged into the settings that are `now` in force under this version (json_patch.c). Problem 409:

@@ -1,9 +1,9 @@
 /* The one reader of JSON texts, in one pass: see json_value.h.
  *
- * It knows where a text is at fault, and not how to say it: jansson (json_in.c), which is slow, finds the words. So it
- * takes what jansson takes, as the same tree, and nothing else: tests/server/json/test_json_parse.c and the fuzz target
- * `values` compare them. RFC 8259 is the grammar; besides, no key twice, no NUL in strings, no more than LD_MAX_DEPTH
- * levels.
+ * It knows where a text is at fault, and not how to say it: jansson (json_refused.c), which is slow, finds the words.
+ * So it takes what jansson takes, as the same tree, and nothing else: tests/server/json/test_json_parse.c and the fuzz
+ * target `values` compare them. RFC 8259 is the grammar; besides, no key twice, no NUL in strings, no more than
+ * LD_MAX_DEPTH levels.
  *
  * The text is a copy that ends in a NUL, which no value may contain: every loop below stops there at the latest. After
  * a fault r->at may be behind it: nothing is read any more then, and each list that is open notes where it stood.

@@ -87,6 +87,9 @@ bool ld_in_body(struct ld_in *in, const struct ld_value *v, const struct ld_rule
 int ld_decode_body(struct ld_doc *doc, const struct ld_rules *rules, const struct ld_row *row, void *base,
                    struct ld_problem *p);
 
+/* Bytes of a value that is no pointer. */
+size_t ld_row_size(enum ld_row_kind kind);
+
 /* The members of the rows from..to - 1, without braces. */
 void ld_text_rows(const struct ld_out *out, const struct ld_rows *rows, size_t from, size_t to, const void *base);
 

@@ -131,6 +131,19 @@ void ld_parser_close(struct ld_parser *r);
  * nothing, and the text not what it was. */
 bool ld_parser_read(struct ld_parser *r, char *text, size_t n, struct ld_value *out);
 
+/* A text that the parser has refused: all of a body, or a line of NDJSON. */
+struct ld_refused {
+    const struct ld_parser *parser;
+    const char *text, *copy; /* as it came, and as the parser has left it */
+    size_t n;
+    const char *prefix;    /* of pointers: "/17" for a line of NDJSON, "" for a whole body */
+    size_t lines, n_bytes; /* before it */
+};
+
+/* Says in p why (json_refused.c). */
+struct ld_problem;
+void ld_parser_tell(const struct ld_refused *r, struct ld_problem *p);
+
 /* How objects of named features become vectors, and the room for that. */
 struct ld_named {
     struct ld_name_map map;

@@ -217,12 +217,3 @@ const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uin
     }
     return x;
 }
-
-/* A context is missing where there are dimensions: what the schema cannot say. Called behind ld_in_members. */
-void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim)
-{
-    if (dim > 0 && ld_member_of(object, rule->key) == NULL)
-        ld_in_fault(in, rule->key, "required: %s %u numbers, since the tenant's context_dim is %u",
-                    in->doc->named != NULL ? "an object of named features, or" : "an array of", (unsigned)dim,
-                    (unsigned)dim);
-}

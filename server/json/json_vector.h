@@ -13,6 +13,5 @@ const double *ld_in_vector_value(struct ld_in *in, const struct ld_value *v, uin
  * LD_MOST_WITHOUT in all: else told, at `asked`. */
 void ld_in_without(struct ld_in *in, const struct ld_value *object, bool is_of_arm, const char *asked,
                    struct ld_ask *to);
-void ld_in_need_context(struct ld_in *in, const struct ld_value *object, const struct ld_rule *rule, uint32_t dim);
 
 #endif

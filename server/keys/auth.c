@@ -1,43 +1,21 @@
-/* Admin keys of a file. Keys lie zero-padded in fixed blocks; a shown key is copied into such a block and compared with
- * every stored one over the whole length, without leaving early: what a client can time is the number of keys, not
- * their bytes. Cost: 256 byte operations a key.
+/* Admin keys of a file, read and put in force; who.c compares with them.
  *
  * A reload swaps the whole set under a lock, so that no request ever sees half of a file.
  *
  * Whoever shows any of them is an admin. They are how a server gets its first keys, and the way back in when all others
  * are lost (keys.c has those that the API makes). They are not hashed, since the file holds them in the clear as well.
  */
-#include "keys/auth.h"
+#include "keys/auth_impl.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
 
-#define KEY_BYTES 256
-#define MAX_KEYS 64
 #define SHORT_KEY 16 /* bytes below which a key is complained about */
-
-/* Never changed once it is in force: a reload makes another. 16 KiB. */
-struct ld_key_file {
-    size_t n;
-    unsigned char key[MAX_KEYS][KEY_BYTES];
-};
-
-/* The lock guards the pointer alone, for as long as a request compares. Whether there is a file is asked more often
- * than for its keys. */
-struct ld_auth {
-    pthread_rwlock_t lock;
-    struct ld_key_file *keys; /* NULL: there is no file */
-    atomic_bool has_file, has_had_file;
-};
 
 /* Adds the key on a line (cut at the line's end); -1 with why about the line. Blanks at the end go, since editors
  * leave them; one anywhere else is a fault, and so is a byte beyond ASCII: a header could not carry it. The warning
@@ -50,8 +28,8 @@ static int add_key(struct ld_key_file *set, const char *line, struct ld_message 
     if (n == 0 || line[0] == '#')
         return 0;
     /* Refused whole, not cut: a key that is cut would let in whoever knows its beginning. */
-    if (n > KEY_BYTES || set->n == MAX_KEYS)
-        return ld_fail(why, n > KEY_BYTES ? "the key is longer than 256 bytes" : "more than 64 keys");
+    if (n > LD_FILE_KEY_BYTES || set->n == LD_FILE_KEYS)
+        return ld_fail(why, n > LD_FILE_KEY_BYTES ? "the key is longer than 256 bytes" : "more than 64 keys");
     for (size_t i = 0; i < n; i++)
         if (line[i] <= ' ' || line[i] > '~')
             return ld_fail(why, "a key holds visible ASCII characters only");
@@ -150,36 +128,6 @@ void ld_auth_put(struct ld_auth *a, struct ld_key_file *keys)
     free(old);
 }
 
-/* 1 when the blocks are equal. Every byte is looked at. No branch depends on a byte. Padding takes part: a key that
- * is the beginning of another differs from it in its zeros. */
-static unsigned equal_blocks(const unsigned char *a, const unsigned char *b)
-{
-    unsigned difference = 0;
-    for (size_t i = 0; i < KEY_BYTES; i++)
-        difference |= (unsigned)(a[i] ^ b[i]);
-    return (difference - 1) >> 31; /* borrows only from 0 */
-}
-
-/* The scheme is compared without case (RFC 9110, 11.1), the token with it. */
-const char *ld_auth_token(const char *authorization)
-{
-    if (authorization == NULL || strncasecmp(authorization, "Bearer ", 7) != 0)
-        return NULL;
-    return authorization + 7 + strspn(authorization + 7, " ");
-}
-
-/* The token in a zeroed block; -1 for one that no key can equal. The block has room for the longest key and is not a
- * string. */
-static int read_token(const char *token, unsigned char block[KEY_BYTES])
-{
-    memset(block, 0, KEY_BYTES);
-    size_t n = token != NULL ? strlen(token) : 0;
-    if (n == 0 || n > KEY_BYTES)
-        return -1;
-    memcpy(block, token, n);
-    return 0;
-}
-
 bool ld_auth_has_file(const struct ld_auth *a)
 {
     return atomic_load(&a->has_file);
@@ -188,20 +136,4 @@ bool ld_auth_has_file(const struct ld_auth *a)
 bool ld_auth_has_had_file(const struct ld_auth *a)
 {
     return atomic_load(&a->has_had_file);
-}
-
-/* Looks at every key, also after a match. Cost: 64 keys at most, 256 bytes each, under the read lock. The answer says
- * nothing about which key it was. */
-bool ld_auth_allows(struct ld_auth *a, const char *authorization)
-{
-    unsigned char block[KEY_BYTES];
-    unsigned is_known = 0;
-    /* Nothing secret was looked at yet: this may return early. */
-    if (!ld_auth_has_file(a) || read_token(ld_auth_token(authorization), block) != 0)
-        return false;
-    pthread_rwlock_rdlock(&a->lock);
-    for (size_t i = 0; a->keys != NULL && i < a->keys->n; i++)
-        is_known |= equal_blocks(a->keys->key[i], block);
-    pthread_rwlock_unlock(&a->lock);
-    return is_known != 0;
 }

@@ -22,9 +22,6 @@ void ld_auth_close(struct ld_auth *a);
 /* Puts keys in force in place of those before; takes them over. Cannot fail. */
 void ld_auth_put(struct ld_auth *a, struct ld_key_file *keys);
 
-/* The token of "Bearer TOKEN", borrowed; NULL when the header (may be NULL) has no such thing. */
-const char *ld_auth_token(const char *authorization);
-
 /* Whether there is a key file, which then holds a key: somebody can always get in. */
 bool ld_auth_has_file(const struct ld_auth *a);
 /* Whether there ever was one since ld_auth_open: a file that is taken away opens the server to nobody. */

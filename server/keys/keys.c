@@ -1,7 +1,7 @@
-/* Keys: who is let in by one, and what changes them.
+/* Keys: their table from start to end, and what changes it; who.c asks it who is let in.
  *
  * The order of a change is: memory, disk, table. After a failure of the first two nothing has changed; the third cannot
- * fail. The last use is kept to the second, so that requests by one key do not fight over a cache line. Where several
+ * fail. Where several
  * servers share a log, its keys are the truth and the file is what this server knows of them (keys_shared.c). */
 #include "keys/keys_impl.h"
 
@@ -13,7 +13,6 @@
 #include "base/log.h"
 
 #define FLUSH_MS 60000
-#define USE_STEP_MS 1000
 
 /* ---- start and end ------------------------------------------------------------------------------------- */
 
@@ -75,39 +74,6 @@ bool ld_keys_are_guessed(struct ld_keys *k)
     const bool is_guess = k->is_guess;
     pthread_mutex_unlock(&k->change_lock);
     return is_guess;
-}
-
-static bool is_expired(const struct ld_key *key, int64_t now_ms)
-{
-    return key->expires_at != 0 && now_ms >= key->expires_at;
-}
-
-/* Both locks are about the table; the hash is made before. Without an entry the comparison is with zeros, which are no
- * text's hash that anybody could find. */
-bool ld_keys_allow(struct ld_keys *k, const char *text, int64_t now_ms, struct ld_caller *caller)
-{
-    static const unsigned char nothing[LD_KEY_HASH_BYTES];
-    unsigned char hash[LD_KEY_HASH_BYTES];
-    char id[LD_KEY_ID_BYTES];
-    if (!ld_secret_id(text, id))
-        return false;
-    ld_secret_hash(text, hash);
-    pthread_rwlock_rdlock(&k->lock);
-    struct ld_key_entry *e = ld_key_table_find(k->table, id);
-    bool is_known = ld_secret_equal(e != NULL ? e->key.hash : nothing, hash) && e != NULL;
-    if (is_known && !is_expired(&e->key, now_ms)) {
-        bool is_admin = (e->key.roles & LD_ROLE_ADMIN) != 0;
-        ld_caller_set(caller, is_admin ? LD_ALL_ROLES : e->key.roles);
-        memcpy(caller->tenant, e->key.tenant, sizeof caller->tenant);
-        strcpy(caller->patterns, e->key.patterns);
-        memcpy(caller->key, e->key.id, sizeof caller->key);
-        if (now_ms - atomic_load_explicit(&e->last_used_at, memory_order_relaxed) >= USE_STEP_MS)
-            atomic_store_explicit(&e->last_used_at, now_ms, memory_order_relaxed);
-    } else {
-        is_known = false;
-    }
-    pthread_rwlock_unlock(&k->lock);
-    return is_known;
 }
 
 /* ---- changes ------------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #define LD_MAX_KEYS 100 /* of one tenant, and of the server itself */
 
 struct ld_keys;
+struct ld_auth;
 
 /* Reads all keys. The registry file is borrowed and must outlive the table. log, unless NULL: several servers have
  * their keys there, and the file has those that this one has read; is_new: it has never read any. 0, or -1 with why. */
@@ -29,6 +30,15 @@ bool ld_keys_are_guessed(struct ld_keys *k); /* nobody has told yet */
  * called again soon. */
 bool ld_keys_follow(struct ld_keys *k, uint64_t revision, bool (*has_tenant)(void *arg, const char *name, uint64_t id),
                     void *arg);
+
+/* Whose key the value of an Authorization header (may be NULL) shows, of the file or made by the API; *caller then says
+ * what it is good for. Where no key is asked for, everybody is an admin. NOT_TOLD: nobody, but the shared log has not
+ * told yet whether there are keys. */
+enum ld_who { LD_WHO_KNOWN, LD_WHO_NOBODY, LD_WHO_NOT_TOLD };
+enum ld_who ld_keys_who(struct ld_keys *k, struct ld_auth *file, const char *authorization, int64_t now_ms,
+                        struct ld_caller *caller);
+/* Whether requests must show a key: as soon as there is one, and for as long as the process lives. */
+bool ld_keys_are_asked(struct ld_keys *k, struct ld_auth *file);
 
 /* Whether the text is a key in force; *caller then says whose. */
 bool ld_keys_allow(struct ld_keys *k, const char *text, int64_t now_ms, struct ld_caller *caller);

@@ -1,5 +1,5 @@
-/* Inside of the keys: keys.c (requests and changes), keys_table.c (the table), keys_shared.c (keys that several servers
- * have in common).
+/* Inside of the keys: who.c (requests), keys.c (changes), keys_table.c (the table), keys_shared.c (keys that several
+ * servers have in common).
  *
  * The table is an open-addressed hash table by id, whose digits are random already. A request is one look-up, one
  * hash and one comparison in constant time, however many keys there are.
@@ -56,6 +56,10 @@ void ld_key_table_put(struct ld_key_table *t, struct ld_key_entry *e);
 bool ld_key_table_load(struct ld_key_table **t, const struct ld_key *key);
 /* A table of the same entries, but those that are gone, with room for one more, which may be NULL. */
 struct ld_key_table *ld_key_table_copy(const struct ld_key_table *from);
+/* --- who.c --------------------------------------------------------------------------------------------------- */
+
+/* Slot of the id, or the empty one where it belongs. */
+size_t ld_key_table_slot(const struct ld_key_table *t, const char *id);
 /* The entry, unless it is gone; NULL. */
 struct ld_key_entry *ld_key_table_find(const struct ld_key_table *t, const char *id);
 /* The next entry at or after *i that is not gone, NULL at the end; *i is moved behind it. */

@@ -23,25 +23,10 @@ void ld_key_table_free(struct ld_key_table *t, bool with_entries)
     free(t);
 }
 
-/* Slot of the id, or the empty one where it belongs. */
-static size_t find_slot(const struct ld_key_table *t, const char *id)
-{
-    size_t i = (size_t)strtoull(id, NULL, 16) & (t->cap - 1);
-    while (t->slot[i] != NULL && strcmp(t->slot[i]->key.id, id) != 0)
-        i = (i + 1) & (t->cap - 1);
-    return i;
-}
-
 void ld_key_table_put(struct ld_key_table *t, struct ld_key_entry *e)
 {
-    t->slot[find_slot(t, e->key.id)] = e;
+    t->slot[ld_key_table_slot(t, e->key.id)] = e;
     t->n++;
-}
-
-struct ld_key_entry *ld_key_table_find(const struct ld_key_table *t, const char *id)
-{
-    struct ld_key_entry *e = t->slot[find_slot(t, id)];
-    return e != NULL && !atomic_load(&e->is_gone) ? e : NULL;
 }
 
 struct ld_key_entry *ld_key_table_next(const struct ld_key_table *t, size_t *i)

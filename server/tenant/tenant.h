@@ -14,7 +14,6 @@
 #include "base/message.h"
 #include "base/ids.h"
 #include "base/limit.h"
-#include "tenant/price.h"
 #include "base/problem.h"
 #include "types/promotion.h"
 #include "types/requests.h"
@@ -204,12 +203,19 @@ size_t ld_tenant_queue_bytes(const struct ld_tenant *t); /* of the bodies of wha
 
 /* Memory of the model, of the file's connections and of what waits, as of the writer's last turn. */
 size_t ld_tenant_bytes(const struct ld_tenant *t);
-/* What the prices of its requests depend on (price.h), as of the same moment; and what they are paid from. */
+/* How large a tenant is. */
+struct ld_size {
+    size_t points, active_arms; /* points: kb_posterior_width */
+    uint64_t learned;
+    uint32_t dims;
+};
+
+/* What the prices of its requests depend on (api/call.h), as of the same moment; and what they are paid from. */
 void ld_tenant_size(const struct ld_tenant *t, struct ld_size *out);
 struct ld_bucket *ld_tenant_bucket(struct ld_tenant *t);
 /* A rate of its own; NULL: none, the world's holds. */
 void ld_tenant_set_rate(struct ld_tenant *t, const struct ld_rate *own);
-/* How many of its requests wait for a thread of the pool; dispatch.c counts. */
+/* How many of its requests wait for a thread of the pool; beside.c counts. */
 atomic_size_t *ld_tenant_n_served(struct ld_tenant *t);
 /* Whether it may be closed: only for who has its one hold, and while nobody can get another. */
 bool ld_tenant_is_idle(const struct ld_tenant *t);

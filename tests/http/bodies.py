@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, RefResolver
 
 from contract import ROOT
 from harness import BIN
@@ -36,18 +36,22 @@ def resolve(schema):
     return schema
 
 
+# All validators share it, since it searches every schema once for what a reference may mean.
+RESOLVER = RefResolver.from_schema({"$defs": DEFS})
+
+
 @functools.lru_cache(maxsize=None)
 def validator(name):
     """Of a file, or of a schema by its name."""
-    return Draft202012Validator({"$ref": PREFIX + KINDS.get(name, name), "$defs": DEFS})
+    return Draft202012Validator({"$ref": PREFIX + KINDS.get(name, name)}, resolver=RESOLVER)
 
 
-JUDGES = {}  # by the place of a schema in memory: the schema, which so keeps its place, and its validator, which keeps what it has looked up
+JUDGES = {}  # by the place of a schema in memory: the schema, which so keeps its place, and its validator
 
 
 def fits(schema, value):
     if JUDGES.get(id(schema), [None])[0] is not schema:
-        JUDGES[id(schema)] = schema, Draft202012Validator({**schema, "$defs": DEFS})
+        JUDGES[id(schema)] = schema, Draft202012Validator(schema, resolver=RESOLVER)
     return JUDGES[id(schema)][1].is_valid(value)
 
 
@@ -227,7 +231,8 @@ def members(schema, value):
 
 def fitting(schema, value):
     """The alternative of a schema that a value is of."""
-    return next((s for s in resolve(schema).get("oneOf", [schema]) if fits(s, value)), schema)
+    choices = resolve(schema).get("oneOf")
+    return schema if choices is None else next((s for s in choices if fits(s, value)), schema)
 
 
 def has_cases_of_its_own(schema):

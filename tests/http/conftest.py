@@ -23,6 +23,15 @@ def pytest_sessionstart(session):
         pytest.exit(f"{BIN} is not there: run make first", returncode=1)
 
 
+# Files that take minutes. Where files run side by side, one of them at the end would keep the others waiting.
+LONG = ("y00", "c05", "x15", "x10", "a15", "r02")
+
+
+def pytest_collection_modifyitems(items):
+    """Long files go first; the order is else that of names."""
+    items.sort(key=lambda item: not item.path.name.startswith(LONG))
+
+
 def pytest_sessionfinish(session):
     """Where files run in several processes, each notes what it has covered for z99_coverage.py."""
     if "LAPLACED_SEEN" in os.environ:

@@ -1,5 +1,7 @@
 """tools/layers.py finds what it is there to find: each kind of fault planted once into a copy of the sources."""
+import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -88,3 +90,14 @@ def test_a_table_that_is_not_in_order_is_refused(copy):
     code, said = layers(copy)
     table.write_text(before)
     assert code == 1 and "does not stand above it" in said, said
+
+
+def test_the_walks_of_the_document_are_those_that_were_counted():
+    """What `make walks` has recorded stands in bold in ARCHITECTURE.md."""
+    walks = {route: {pathlib.Path(f).name for f in walk["files"]} for route, walk in json.loads((ROOT / "tests/walk/walks.json").read_text()).items()}
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    select, reward = text.split("## One `/select`")[1].split("## One `/reward`")
+    assert set(re.findall(r"\*\*`(\w+\.c)", select)) == walks["/select"]
+    assert f"enters the {len(walks['/select'])} files" in select and f"enters {len(walks['/reward'])} files" in reward
+    less = re.findall(r"`(\w+\.c)`", reward.split("but for ")[1].split(". ")[0])
+    assert walks["/reward"] == walks["/select"] - set(less)

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/body_memory.h"
 #include "http/http.h"
 #include "kbt.h"
 #include "base/metrics.h"

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "http/body_memory.h"
+#include "http/http_impl.h"
 #include "kbt.h"
 
 #define FREE LD_BODY_FREE_BYTES
@@ -98,6 +98,6 @@ END_TEST
 
 int main(void)
 {
-    return KBT_RUN("body_memory", what_is_small_takes_nothing, a_body_that_grows_takes_what_it_is_larger_by,
+    return KBT_RUN("http_body", what_is_small_takes_nothing, a_body_that_grows_takes_what_it_is_larger_by,
                    without_a_limit_there_is_room_and_it_is_counted, threads_together_never_have_more_than_there_is);
 }
