@@ -60,7 +60,7 @@ struct ld_shared_metrics {
     _Atomic uint64_t decided_anew;                /* decisions that were out of date when their turn came */
     _Atomic uint64_t chain_breaks;                /* takes that found another log than the copy's */
     _Atomic uint64_t polls, poll_failures;
-    _Atomic uint64_t is_up, n_standbys, n_nodes, lag_us, generation_lag; /* read for a scrape */
+    _Atomic uint64_t is_up, n_standbys, has_standbys, n_nodes, lag_us, generation_lag; /* read for a scrape */
 };
 
 /* What comes of a reward under /personalizer. */

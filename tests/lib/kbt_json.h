@@ -1,5 +1,5 @@
-/* Two readers of one text: the parser of bodies (server/json/json_parse.c) beside jansson, told what json_refused.c tells
- * it. They take the same texts, but for those that are nested too deep. */
+/* Two readers of one text: the parser of bodies (server/json/json_parse.c) beside jansson, told what json_refused.c
+ * tells it. They take the same texts, but for those that are nested too deep. */
 #ifndef KBT_JSON_H
 #define KBT_JSON_H
 
