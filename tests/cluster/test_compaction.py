@@ -150,7 +150,7 @@ def test_a_server_that_dies_in_a_compaction(three, point):
         apis[0].call("POST", f"/tenants/{name}/compact", {"keep_events": 5}, expect=(200, 202))
     except Exception as e:  # the connection went with it
         print(repr(e)[:100])
-    wait_for(lambda: three.servers[0].process.poll() is not None, 30, f"the death at {point}")
+    assert wait_for(lambda: three.servers[0].process.poll(), 30, f"the death at {point}") == -9
     visit(apis, name, 500, apis[1])
     three.servers[0].env = {}
     three.servers[0].restart()

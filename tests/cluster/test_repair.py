@@ -159,7 +159,7 @@ def test_a_server_that_dies_before_the_lines_are_there_has_changed_nothing(two, 
         a.server.restart()
         two.ready()
         ctl(a.server, name, action, expect=1)
-        wait_for(lambda: a.server.process.poll() is not None, what=f"the death at {point}")
+        assert wait_for(lambda: a.server.process.poll(), what=f"the death at {point}") == -9
         assert database.primary.sql(f"SELECT last FROM laplaced.tenant WHERE name = '{name}'") == str(last)
     a.server.env = {}
     a.server.restart()
