@@ -506,9 +506,11 @@ size_t kb_user_kernel_bytes(const struct kb_user_kernel *k)
 {
     size_t bytes = sizeof *k + kb_anchors_bytes(&k->anchors);
     bytes += k->learned.n * (sizeof *k->learned.user + k->learned.n_features * sizeof *k->learned.mean);
-    if (k->form == KB_FORM_DENSE)
-        bytes += k->n * k->n * sizeof *k->g;
-    if (kb_user_kernel_solves(k))
-        bytes += k->n * (sizeof *k->diag + sizeof *k->cg.inverse_diagonal);
-    return bytes;
+    return bytes + kb_user_kernel_shared_bytes(k);
+}
+
+size_t kb_user_kernel_shared_bytes(const struct kb_user_kernel *k)
+{
+    const size_t solves = kb_user_kernel_solves(k) ? k->n * (sizeof *k->diag + sizeof *k->cg.inverse_diagonal) : 0;
+    return solves + (k->form == KB_FORM_DENSE ? k->n * k->n * sizeof *k->g : 0);
 }

@@ -134,5 +134,6 @@ void kb_user_kernel_save(const struct kb_user_kernel *k, struct kb_writer *w);
 enum kb_err kb_user_kernel_load(struct kb_user_kernel *k, struct kb_reader *r);
 
 size_t kb_user_kernel_bytes(const struct kb_user_kernel *k);
+size_t kb_user_kernel_shared_bytes(const struct kb_user_kernel *k); /* of these, what one like it has no more of */
 
 #endif

@@ -448,7 +448,7 @@ static void save_entry(const struct kb_pending_entry *entry, size_t dim, struct 
     kb_put_double(w, entry->importance);
     for (size_t k = 0; k < entry->n_slots; k++) {
         const struct kb_pending_slot *slot = &entry->slot[k];
-        uint64_t words[6] = {slot->arm, slot->has_reward, slot->taught};
+        uint64_t words[6] = {slot->arm, slot->has_reward, (uint64_t)slot->is_open << 8 | slot->taught};
 
         memcpy(&words[3], &slot->reward, sizeof words[3]);
         memcpy(&words[4], &slot->model, sizeof words[4]);
@@ -528,7 +528,11 @@ static enum kb_err load_entry(struct kb_pending *p, size_t dim, size_t n_users, 
     for (size_t k = 0; k < n_slots; k++) {
         entry->slot[k].arm = (uint32_t)kb_get_u64(r);
         entry->slot[k].has_reward = kb_get_u64(r) != 0;
-        entry->slot[k].taught = (uint8_t)kb_get_count(r, KB_TAUGHT_N - 1);
+        const size_t taught = kb_get_count(r, 1 << 8 | (KB_TAUGHT_N - 1));
+        entry->slot[k].is_open = taught >> 8 != 0;
+        entry->slot[k].taught = (uint8_t)(taught & 0xff);
+        if (entry->slot[k].taught >= KB_TAUGHT_N)
+            r->rc = KB_ECORRUPT;
         entry->slot[k].reward = kb_get_double(r);
         entry->slot[k].model = kb_get_double(r);
         entry->slot[k].halvings = kb_get_double(r);

@@ -28,6 +28,7 @@ struct kb_pending_slot {
     uint32_t arm;
     bool has_reward;
     uint8_t taught; /* enum kb_taught */
+    bool is_open;   /* the model's deviations know it (posterior/open.h); no part of the digest */
     double reward;  /* the value in force: last told, or the sum */
     double model;   /* TAUGHT: the value that the model has, which is another one where it did not learn a correction */
     double halvings; /* that had passed when the model was first taught (decay.h) */

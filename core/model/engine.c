@@ -77,6 +77,8 @@ void kb_engine_free(struct kb_engine *e)
     kb_arms_close(&e->arms);
     kb_assignments_close(&e->assignments);
     kb_posterior_free(e->posterior);
+    kb_free(e->open.entry);
+    kb_free(e->open.point);
     if (e->build != NULL)
         kb_engine_release_retired(e);
     kb_build_free(e->build);

@@ -179,6 +179,7 @@ static enum kb_err reserve_admission(struct kb_engine *e, const struct kb_event 
         KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
         KB_TRY(kb_posterior_stage_atom(e->posterior, &point, &e->scratch));
     }
+    KB_TRY(kb_engine_reserve_open(e));
     e->staged.is_closed = true;
 out:
     return rc;
@@ -203,6 +204,7 @@ static void prepare_admission(struct kb_engine *e, const struct kb_event *ev)
     put_atom(e, ev);
     kb_posterior_sweep(e->posterior, &e->history, e->node_of, &e->scratch);
     kb_posterior_close_atom(e->posterior);
+    kb_engine_sweep_open(e);
 }
 
 static void apply_admission(struct kb_engine *e, const struct kb_event *ev)
@@ -263,7 +265,7 @@ static enum kb_err reserve_entered(struct kb_engine *e, const struct kb_event *e
     if (b == NULL || !b->is_point || b->from != ev->as.dictionary.from)
         return kb_fail(KB_EINVAL, msg, "/from", "no admission was begun by event %llu",
                        (unsigned long long)ev->as.dictionary.from);
-    return KB_OK;
+    return kb_engine_reserve_open(e);
 }
 
 /* In a fold the sweep has not been made: it is made here, over the view of then. */
@@ -275,6 +277,7 @@ static void prepare_entered(struct kb_engine *e, const struct kb_event *ev)
     kb_build_run(e->build);
     assert(e->build->is_swept);
     kb_posterior_close_atom(e->posterior);
+    kb_engine_sweep_open(e);
 }
 
 static void apply_entered(struct kb_engine *e, const struct kb_event *ev)

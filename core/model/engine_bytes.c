@@ -165,6 +165,8 @@ static void more_of_decided(const struct kb_engine *e, const struct kb_event *ev
     for (size_t i = 0; i < n; i++)
         add_arm(e, ev->as.decided.slots[i].arm, m);
     m->entries = 1;
+    if (kb_engine_counts_open(e) && !kb_posterior_is_sketch(e->posterior))
+        m->points = n;
     if (ev->as.decided.assigned_until_ms != 0)
         m->assigned = m->users > 0 ? e->users.n + e->staged.fresh_users.n + 1 : number_of(e, ev->as.decided.user) + 1;
     m->pending_bytes = sizeof(struct kb_pending_entry) + strlen(ev->as.decided.decision) + 1 +

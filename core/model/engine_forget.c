@@ -57,6 +57,9 @@ static enum kb_err reserve_forgotten(struct kb_engine *e, const struct kb_event 
         KB_TRY(kb_posterior_new(&s->posterior, &e->configured, kb_engine_coming_graph(e, &e->configured), e->key));
     if (s->posterior != NULL)
         KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
+    if (s->posterior != NULL)
+        KB_TRY(
+            kb_engine_open_all(e, s->posterior, s->graph != NULL ? s->node_of : e->node_of, e->users.n, &e->scratch));
 out:
     return rc;
 }
@@ -113,6 +116,7 @@ static void apply_forgotten(struct kb_engine *e, const struct kb_event *ev)
     e->square_sum = e->reset_count = 0;
     e->reset_rows = e->checked_rows = e->n_tunings = e->n_waiting = 0;
     void_open_decisions(e);
+    kb_engine_mark_open(e);
 }
 
 const struct kb_event_ops kb_ops_forgotten = {.reserve = reserve_forgotten, .apply = apply_forgotten};

@@ -4,6 +4,7 @@
  *   engine_grow.c   grow / swap / collect: room for a batch, and the end of what it replaces
  *   engine_teach.c  what a learning event does to history and model, and how they forget
  *   engine_measure.c  whether a model can compute with what it is told
+ *   engine_open.c   open decisions that deviations know
  *   engine_log.c    events of the traffic: decided, rewarded, observed, expired, activated, late
  *   engine_model.c  events that change the model: configured, graph
  *   engine_arms.c   and the catalogue
@@ -50,6 +51,7 @@ struct kb_staged_point {
     uint32_t user, arm; /* indices to come */
     uint32_t level;     /* that it teaches: 0 without a rule that reads levels */
     double importance;  /* of its draw (tuning.h); 0: not known */
+    bool is_open;       /* deviations know of it already (engine_open.c) */
     const double *x;
 };
 
@@ -103,6 +105,13 @@ struct kb_draft {
     double halvings; /* the most that had passed when a row or a decision was learned */
 };
 
+/* Open decisions as points, in the order in which they were shown (engine_open.c). */
+struct kb_open_list {
+    struct kb_pending_entry **entry; /* [cap_entries] */
+    struct kb_point *point;          /* [cap_points] */
+    size_t n, cap_entries, cap_points;
+};
+
 #define KB_MAX_WAITING 64u
 
 struct kb_engine {
@@ -148,6 +157,7 @@ struct kb_engine {
     bool is_summarized;  /* the log begins with a summary: there is no posterior until a reset behind it */
     size_t checked_rows; /* and when median lengthscales were last looked at; not part of the state */
     struct kb_staged staged;
+    struct kb_open_list open;  /* the writer's */
     struct kb_moves moves;     /* arrays that have grown and wait for the swap */
     struct kb_retired retired; /* what was replaced, until kb_engine_collect */
 };
@@ -266,6 +276,22 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
                      double d_square, double halvings);
 /* The spec in force from here on. Another setting of forgetting counts from here. */
 void kb_engine_put_spec(struct kb_engine *e, const struct kb_spec *spec);
+
+/* Open decisions that deviations know (posterior/open.h), where the model is one that asks for it; else nothing is done
+ * (engine_open.c). In reserve and apply of an event that shows a decision; before one without a reward is closed, or
+ * its reward is not to be learned. */
+bool kb_engine_counts_open(const struct kb_engine *e);
+enum kb_err kb_engine_stage_open(struct kb_engine *e, const struct kb_pending_entry *entry, uint64_t seq);
+void kb_engine_open(struct kb_engine *e, struct kb_pending_entry *entry, uint64_t seq);
+void kb_engine_take_back(struct kb_engine *e, const struct kb_pending_entry *entry, struct kb_pending_slot *slot);
+/* A posterior to come learns of all that are open; users' nodes are node_of[0..n_nodes-1]. In reserve, of an event that
+ * stands alone. And once it is in force: which these are. */
+enum kb_err kb_engine_open_all(struct kb_engine *e, struct kb_posterior *p, const uint32_t *node_of, size_t n_nodes,
+                               struct kb_scratch *s);
+void kb_engine_mark_open(struct kb_engine *e);
+/* What they add to a point that enters the dictionary: room in reserve; in prepare, before it is committed. */
+enum kb_err kb_engine_reserve_open(struct kb_engine *e);
+void kb_engine_sweep_open(struct kb_engine *e);
 
 /* The staged point of an event, or NULL. */
 const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq);

@@ -73,6 +73,7 @@ static struct kb_staged_point point_of_slot(const struct kb_pending_entry *entry
                                     .arm = slot->arm,
                                     .level = slot == entry->slot ? entry->level : 0,
                                     .importance = slot == entry->slot ? entry->importance : 0,
+                                    .is_open = slot->is_open,
                                     .x = slot->x};
 }
 
@@ -160,6 +161,8 @@ static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *e
         join_vectors(e, ev->as.decided.context, ev->as.decided.slots[i].features, entry->x + i * dim);
     }
     KB_TRY(stage_shown(e, entry->user));
+    if (!entry->is_deferred)
+        KB_TRY(kb_engine_stage_open(e, entry, ev->seq));
     s->entry[s->n_entries++] = entry;
     return KB_OK;
 out:
@@ -182,6 +185,7 @@ static void apply_decided(struct kb_engine *e, const struct kb_event *ev)
     }
     kb_engine_take_route(e, ev, entry);
     kb_pending_insert(&e->pending, entry);
+    kb_engine_open(e, entry, ev->seq);
     e->n_decided++;
 }
 
@@ -198,7 +202,8 @@ static bool is_decided_unseen(const struct kb_engine *e, const struct kb_event *
 
 bool kb_engine_is_unseen(const struct kb_engine *e, const struct kb_event *ev)
 {
-    return kb_event_is_light(ev) && (ev->type != KB_EV_DECIDED || is_decided_unseen(e, ev));
+    return kb_event_is_light(ev) && !kb_engine_counts_open(e) &&
+           (ev->type != KB_EV_DECIDED || is_decided_unseen(e, ev));
 }
 
 /* ---- rewarded -------------------------------------------------------------------------------------- */
@@ -296,6 +301,7 @@ static void teach_rewarded(struct kb_engine *e, const struct kb_event *ev, const
     kb_engine_teach(e, &pt, c.d_count, c.d_sum, c.d_square, slot->halvings);
     if (!had && slot->has_reward)
         e->n_unlearned--;
+    slot->is_open = false;
     slot->taught = KB_TAUGHT;
     slot->model = now;
 }
@@ -314,6 +320,7 @@ static void apply_rewarded(struct kb_engine *e, const struct kb_event *ev)
         teach_rewarded(e, ev, entry, slot, now);
     else
         e->n_unlearned += c.d_count > 0;
+    kb_engine_take_back(e, entry, slot);
     slot->reward = now;
     slot->has_reward = true;
     entry->is_reserved = false;
@@ -455,7 +462,10 @@ static void apply_expired(struct kb_engine *e, const struct kb_event *ev)
             continue;
         kb_reward_sums_see(&e->sums, y);
         kb_engine_teach(e, &pt, 1, y, y * y, halvings);
+        entry->slot[i].is_open = false;
     }
+    for (size_t i = 0; i < entry->n_slots; i++)
+        kb_engine_take_back(e, entry, &entry->slot[i]);
     kb_pending_remove(&e->pending, entry);
     e->n_expired++;
 }
@@ -467,7 +477,11 @@ static enum kb_err reserve_activated(struct kb_engine *e, const struct kb_event 
 
     if (rc == KB_OK && !entry->is_deferred)
         return kb_fail(KB_EEXIST, msg, "/decision", "the decision is active already");
-    if (rc == KB_OK && (rc = stage_shown(e, entry->user)) == KB_OK)
+    if (rc == KB_OK)
+        rc = stage_shown(e, entry->user);
+    if (rc == KB_OK)
+        rc = kb_engine_stage_open(e, entry, ev->seq);
+    if (rc == KB_OK)
         entry->is_reserved = true;
     return rc;
 }
@@ -479,6 +493,7 @@ static void apply_activated(struct kb_engine *e, const struct kb_event *ev)
     entry->is_deferred = entry->is_reserved = false;
     kb_pending_show(&e->pending, entry);
     kb_pending_changed(&e->pending, entry);
+    kb_engine_open(e, entry, ev->seq);
 }
 
 /* Nothing to get ready. */

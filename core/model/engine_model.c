@@ -76,10 +76,15 @@ enum kb_err kb_engine_begin_heavy(struct kb_engine *e)
 static enum kb_err build_empty(struct kb_engine *e, const struct kb_event *ev)
 {
     const struct kb_spec *spec = kb_engine_coming_spec(e);
+    struct kb_staged *s = &e->staged;
+    enum kb_err rc = KB_OK;
 
     if (e->history.n > 0 || kb_engine_is_quiet(e, ev->seq) || !kb_engine_changes_model(e))
         return KB_OK;
-    return kb_posterior_new(&e->staged.posterior, spec, kb_engine_coming_graph(e, spec), e->key);
+    KB_TRY(kb_posterior_new(&s->posterior, spec, kb_engine_coming_graph(e, spec), e->key));
+    KB_TRY(kb_engine_open_all(e, s->posterior, s->graph != NULL ? s->node_of : e->node_of, e->users.n, &e->scratch));
+out:
+    return rc;
 }
 
 /* Swaps the staged empty posterior in, and the graph with it; or leaves both to the reset that follows: true. */
@@ -92,6 +97,7 @@ static bool install_or_wait(struct kb_engine *e)
         kb_engine_retire_posterior(e, e->posterior);
         e->posterior = s->posterior;
         s->posterior = NULL;
+        kb_engine_mark_open(e);
     }
     if (s->graph != NULL && !waits)
         kb_engine_install_graph(e, s->graph);

@@ -502,6 +502,7 @@ static enum kb_err fill_now(struct kb_engine *e, const struct kb_event *ev, cons
     kb_posterior_set_evidence(s->posterior, evidence);
     KB_TRY(kb_posterior_fit_scratch(s->posterior, &e->scratch, 0));
     KB_TRY(kb_posterior_fill(s->posterior, &e->history, site.node_of, rows, ev->as.dictionary.n_atoms, &e->scratch));
+    KB_TRY(kb_engine_open_all(e, s->posterior, site.node_of, e->users.n, &e->scratch));
 out:
     return rc;
 }
@@ -515,6 +516,7 @@ static enum kb_err complete(struct kb_engine *e, const struct kb_event *ev, cons
 
     b->spec = *spec;
     KB_TRY(kb_build_complete(b, &e->history, rows, ev->as.dictionary.n_atoms));
+    KB_TRY(kb_engine_open_all(e, b->posterior, b->node_of, b->n_nodes, &b->scratch));
     kb_posterior_set_evidence(b->posterior, evidence);
     KB_TRY(kb_posterior_settle(b->posterior, &b->scratch));
     kb_posterior_publish(b->posterior);
@@ -589,6 +591,7 @@ static void apply_reset(struct kb_engine *e)
     if (s->has_tuning)
         kb_engine_keep_tuning(e, &s->tuning);
     s->has_tuning = false;
+    kb_engine_mark_open(e);
     e->reset_count = e->history.n_observed;
     if (!is_resampling)
         e->reset_rows = e->history.n;

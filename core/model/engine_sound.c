@@ -14,6 +14,7 @@
 #include "model/engine_impl.h"
 #include "base/magnitude.h"
 #include "posterior/learning.h"
+#include "posterior/open.h"
 
 static bool is_row_sound(const struct kb_engine *e, size_t row, double halvings)
 {
@@ -95,6 +96,17 @@ bool kb_engine_is_state_sound(const struct kb_engine *e)
            are_arms_sound(e) && are_totals_sound(e) && kb_engine_measure_all(e, &e->spec, NULL) == KB_OK;
 }
 
+/* Open slots that deviations know, as these count them. */
+static bool are_open_sound(const struct kb_engine *e)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < e->pending.n; i++)
+        for (size_t k = 0; k < e->pending.due[i].entry->n_slots; k++)
+            n += e->pending.due[i].entry->slot[k].is_open;
+    return n == kb_posterior_n_open(e->posterior);
+}
+
 bool kb_engine_is_posterior_sound(const struct kb_engine *e)
 {
     const struct kb_posterior *p = e->posterior;
@@ -106,5 +118,5 @@ bool kb_engine_is_posterior_sound(const struct kb_engine *e)
             kb_first_unmeasurable(pt.x, e->history.dim) < e->history.dim)
             return false;
     }
-    return kb_posterior_unit(p) <= e->history.unit;
+    return kb_posterior_unit(p) <= e->history.unit && are_open_sound(e);
 }

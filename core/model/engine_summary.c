@@ -398,6 +398,11 @@ static enum kb_err reserve_end(struct kb_engine *e, const struct kb_ev_summary *
     KB_TRY(kb_user_kernel_check_solvable(&e->spec.user_kernel, graph, "/part", msg));
     if (e->history.n == 0 && e->seq + 1 >= e->quiet_until)
         KB_TRY(kb_posterior_new(&e->staged.posterior, &e->spec, graph, e->key));
+    if (e->staged.graph != NULL && e->spec.pending == KB_PENDING_HALLUCINATE)
+        KB_TRY(kb_engine_stage_nodes(e, &e->staged.graph->graph));
+    if (e->staged.posterior != NULL)
+        KB_TRY(kb_engine_open_all(e, e->staged.posterior, e->staged.graph != NULL ? e->staged.node_of : e->node_of,
+                                  e->users.n, &e->scratch));
 out:
     return rc;
 }
@@ -408,6 +413,7 @@ static void apply_end(struct kb_engine *e, const struct kb_ev_summary *s)
         kb_engine_install_graph(e, e->staged.graph);
     e->posterior = e->staged.posterior;
     e->staged.posterior = NULL;
+    kb_engine_mark_open(e);
     e->n_decided = s->totals.decided;
     e->n_rewarded = s->totals.rewarded;
     e->n_observed = s->totals.observed;

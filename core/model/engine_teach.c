@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "posterior/learning.h"
+#include "posterior/open.h"
 
 static struct kb_point kernel_point(const struct kb_engine *e, const struct kb_staged_point *pt)
 {
@@ -134,6 +135,10 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
                        fmax(halvings, kb_decay_halvings(&e->decay, &e->spec.forgetting)));
     assert(pt->user < e->cap_squares);
     e->square_of[pt->user] += d_square;
-    if (!kb_engine_is_quiet(e, pt->seq))
+    if (kb_engine_is_quiet(e, pt->seq))
+        return;
+    if (pt->is_open)
+        kb_posterior_learn_open(e->posterior, &point, delta.d_count, delta.d_sum, d_square, &e->scratch);
+    else
         kb_posterior_learn(e->posterior, &point, delta.d_count, delta.d_sum, d_square, &e->scratch);
 }

@@ -3,6 +3,7 @@
  *   a new point     appends a row to F
  *   d more at i     lowers the i-th diagonal by delta = lambda (1/n - 1/(n+d)): a rank-one downdate by
  *                   e_i sqrt(delta), from column i on
+ *   d less at i     raises the i-th diagonal by as much: a rank-one update
  *   forgetting      n_i becomes left n_i for all i: the factor anew, to the side
  *
  * Under forgetting counts are sums of weights. A point of which nothing is left keeps KB_LEAST_COUNT, so that its noise
@@ -41,6 +42,11 @@ double kb_noisy_gram_log_det(const struct kb_noisy_gram *g)
 double kb_count_left(double count, double left)
 {
     return fmax(left * count, KB_LEAST_COUNT);
+}
+
+double kb_count_lowered(double count, double d)
+{
+    return count - d >= 0.5 ? count - d : KB_LEAST_COUNT;
 }
 
 /* --- rows ------------------------------------------------------------------------------------------------ */
@@ -193,4 +199,19 @@ void kb_noisy_gram_raise(const struct kb_noisy_gram *g, size_t i, double d, stru
         kb_posterior_count_clamp(g->p);
         kb_noisy_gram_factor(g, s);
     }
+}
+
+/* An update is stable for every size of it, a noise that drowns all else among them. */
+void kb_noisy_gram_lower(const struct kb_noisy_gram *g, size_t i, double d, struct kb_scratch *s)
+{
+    const double left = kb_count_lowered(g->count[i], d);
+    double *x = kb_arena_doubles(&s->arena, g->n_points);
+    memset(x, 0, g->n_points * sizeof *x);
+    x[i] = sqrt(g->p->lambda * (1 / left - 1 / g->count[i]));
+    g->count[i] = left;
+    if (g->tiles != NULL)
+        kb_tiled_unpack(g->tiles, g->f);
+    kb_chol_update(g->f, x, i);
+    if (g->tiles != NULL)
+        kb_tiled_pack(g->tiles, g->f);
 }

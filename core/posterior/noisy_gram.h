@@ -26,11 +26,16 @@ struct kb_noisy_gram {
 void kb_noisy_gram_append(const struct kb_noisy_gram *g, double *w, struct kb_scratch *s);
 /* n_i grows by d. Draws three vectors of n_points (padded: tiled.h) at most. O(n^2). */
 void kb_noisy_gram_raise(const struct kb_noisy_gram *g, size_t i, double d, struct kb_scratch *s);
+/* n_i falls by d of what was raised before, KB_LEAST_COUNT where nothing is left. Draws a vector of n_points. O(n^2).
+ */
+void kb_noisy_gram_lower(const struct kb_noisy_gram *g, size_t i, double d, struct kb_scratch *s);
 /* The factor anew over all points; cannot fail. O(n^3 / 3). */
 void kb_noisy_gram_factor(const struct kb_noisy_gram *g, struct kb_scratch *s);
 /* ln det(I + K_t / lambda) = ln det(F F^T) + sum ln n_i - n ln lambda. O(n). */
 double kb_noisy_gram_log_det(const struct kb_noisy_gram *g);
 
+/* What is left of a whole count that falls by d. */
+double kb_count_lowered(double count, double d);
 /* What forgetting leaves of a count. */
 double kb_count_left(double count, double left);
 

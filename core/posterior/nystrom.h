@@ -31,6 +31,10 @@ struct kb_nystrom {
     double late_square, late_target, late_mass; /* of what is learned while the point is on its way in, as late_cross */
     bool is_entering;
     double entering_unit; /* of the rows that its sweep adds up */
+    /* Where deviations know open decisions (nystrom_open.c): the factor of V_h while there are any, V^-1 b, and what
+     * they add to the point about to enter. */
+    struct kb_chol known;
+    double *mean_weight, *open_cross, open_square;
 };
 
 /* The struct behind the interface: it begins with its kb_posterior. */
@@ -70,6 +74,16 @@ void kb_nystrom_learn_entering(struct kb_nystrom *n, const double *k, double d_c
 void kb_nystrom_close_atom(struct kb_posterior *p);
 void kb_nystrom_abandon_atom(struct kb_posterior *p);
 void kb_nystrom_commit_atom(struct kb_posterior *p, struct kb_scratch *s);
+
+/* Open decisions (nystrom_open.c). follow: after every change of V or b; z: the feature of what was learned, in full,
+ * destroyed, or NULL. enter: the coordinate that commit_atom appends, `cross` as V has it, destroyed. */
+void kb_nystrom_open(struct kb_posterior *p, const struct kb_point *pt, double d_count, struct kb_scratch *s);
+void kb_nystrom_predict_open(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
+                             double *mean, double *variance);
+void kb_nystrom_sweep_open(struct kb_posterior *p, const struct kb_point *pts, size_t n, struct kb_scratch *s);
+void kb_nystrom_follow_open(struct kb_nystrom *n, double *z);
+void kb_nystrom_enter_open(struct kb_nystrom *n, double *cross);
+enum kb_err kb_nystrom_grow_open(struct kb_nystrom *n, size_t n_points, struct kb_moves *m);
 
 /* What choosing and resampling share: the admission probability with the arena left as it was; whether an event names
  * the row; one more point behind the dictionary. [building] */

@@ -274,6 +274,11 @@ static void append_ridges(struct kb_nystrom *n, struct kb_scratch *s)
         if (kb_ridge_append(&n->ridge[i], cross, n->square, n->target))
             kb_posterior_count_clamp(&n->base);
     }
+    if (!n->base.counts_open)
+        return;
+    memcpy(cross, n->cross, m * sizeof *cross);
+    kb_nystrom_enter_open(n, cross);
+    kb_nystrom_follow_open(n, NULL);
 }
 
 /* A sweep may still be under way: it writes what nobody reads. */

@@ -180,6 +180,8 @@ enum kb_err kb_nystrom_fill(struct kb_posterior *p, const struct kb_history *h, 
         kb_posterior_count_clamp(p);
         rc = fill_ridges(n, h, node_of, s, true);
     }
+    if (rc == KB_OK)
+        kb_nystrom_follow_open(n, NULL);
 out:
     return rc;
 }

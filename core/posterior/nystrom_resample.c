@@ -26,6 +26,7 @@
 
 #include "base/alloc.h"
 #include "posterior/nystrom.h"
+#include "posterior/open.h"
 #include "base/rng.h"
 
 /* p_j of every row, 0 for those that no event names. Asked for before p is built, since `from` may be p. */
@@ -120,7 +121,7 @@ double kb_posterior_accumulated(const struct kb_posterior *p)
  * dictionary, which would show nothing of what it has learned until the ratio is passed. */
 bool kb_posterior_is_outdated(const struct kb_posterior *p)
 {
-    return p->is_outdated ||
+    return p->is_outdated || kb_posterior_holds_dead(p) ||
            (p->is_resampled && p->accumulated > 0 && (p->support.n == 0 || 1.0 + p->accumulated > p->batch_ratio));
 }
 

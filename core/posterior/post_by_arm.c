@@ -424,9 +424,12 @@ static void by_arm_learn(struct kb_posterior *p, const struct kb_point *pt, doub
         const struct rows r = {e, b};
         const struct kb_noisy_gram g = gram_of(&r, b);
         e->points.sum[i] += d_sum;
-        e->points.count[i] += d_count;
+        e->points.count[i] =
+            d_count < 0 ? kb_count_lowered(e->points.count[i], -d_count) : e->points.count[i] + d_count;
         if (d_count > 0)
             kb_noisy_gram_raise(&g, place_of(b, i), d_count, s);
+        else if (d_count < 0)
+            kb_noisy_gram_lower(&g, place_of(b, i), -d_count, s);
         refresh(e, b);
     }
 }

@@ -26,6 +26,7 @@
 #include "posterior/exact.h"
 #include "posterior/influence.h"
 #include "base/hash.h"
+#include "posterior/noisy_gram.h"
 #include "posterior/point_scales.h"
 
 static enum kb_err diagonal_init(struct kb_posterior *p, const struct kb_spec *spec)
@@ -132,7 +133,7 @@ static void diagonal_learn(struct kb_posterior *p, const struct kb_point *pt, do
     if (i == KB_POINT_NONE)
         i = kb_exact_enter(e, pt);
     add_to_log_det(e, -log_term(e, i));
-    e->count[i] += d_count;
+    e->count[i] = d_count < 0 ? kb_count_lowered(e->count[i], -d_count) : e->count[i] + d_count;
     e->sum[i] += d_sum;
     add_to_log_det(e, log_term(e, i));
 }

@@ -78,8 +78,8 @@ static void refresh(struct kb_exact *e)
 
 /* --- learning ------------------------------------------------------------------------------------------- */
 
-/* One step of the file header, then w. d_count 0 is a correction: the factor stays. A point that is not held had lost
- * all its weight when the posterior was filled, and a correction gives it none back. */
+/* One step of the file header, then w. d_count 0 is a correction: the factor stays; below 0 it is one taken back. A
+ * point that is not held had lost all its weight when the posterior was filled, and a correction gives it none back. */
 static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, double d_count, double d_sum,
                         struct kb_scratch *s)
 {
@@ -98,6 +98,8 @@ static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
         const struct kb_noisy_gram g = gram_of(e, &e->f, 1);
         if (d_count > 0)
             kb_noisy_gram_raise(&g, i, d_count, s);
+        else if (d_count < 0)
+            kb_noisy_gram_lower(&g, i, -d_count, s);
     }
     refresh(e);
 }

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "linalg/factor_io.h"
 #include "linalg/linalg.h"
 #include "posterior/component_scales.h"
 #include "posterior/nystrom.h"
@@ -58,6 +59,9 @@ static void nystrom_close(struct kb_posterior *p)
     kb_free(n->late_cross);
     kb_free(n->border.l);
     kb_free(n->border.q);
+    kb_chol_close(&n->known);
+    kb_free(n->mean_weight);
+    kb_free(n->open_cross);
 }
 
 /* What the writer alone works in moves with the rest; nothing in it outlives a step. */
@@ -72,6 +76,8 @@ static enum kb_err nystrom_grow(struct kb_posterior *p, size_t n_points, struct 
     KB_TRY(kb_admission_grow(&n->admission, n_points, m));
     if (p->kernel.is_sum)
         KB_TRY(kb_part_sums_grow(&n->parts, n_points, m));
+    if (p->counts_open)
+        KB_TRY(kb_nystrom_grow_open(n, n_points, m));
     KB_TRY(kb_moves_add(m, &n->k_z, 0, n_points, sizeof *n->k_z, NULL));
     KB_TRY(kb_moves_add(m, &n->cross, 0, n_points, sizeof *n->cross, NULL));
     KB_TRY(kb_moves_add(m, &n->late_cross, 0, n_points, sizeof *n->late_cross, NULL));
@@ -86,9 +92,9 @@ static size_t nystrom_held_bytes(const struct kb_posterior *p)
 {
     const struct kb_nystrom *n = kb_nystrom_of_const(p);
     size_t a = n->features.a.cap;
-    return (a * a + 5 * p->cap) * sizeof(double) + n->n_ridges * kb_ridge_bytes(&n->ridge[0]) +
-           kb_projection_error_bytes(&n->error) + n->parts.cap * sizeof *n->parts.mass + n->sweep_bytes +
-           kb_admission_bytes(&n->admission);
+    return (a * a + 5 * p->cap + n->known.cap * n->known.cap) * sizeof(double) +
+           n->n_ridges * kb_ridge_bytes(&n->ridge[0]) + kb_projection_error_bytes(&n->error) +
+           n->parts.cap * sizeof *n->parts.mass + n->sweep_bytes + kb_admission_bytes(&n->admission);
 }
 
 /* --- prediction and learning ------------------------------------------------------------------------------ */
@@ -179,6 +185,10 @@ static void nystrom_learn(struct kb_posterior *p, const struct kb_point *pt, dou
         kb_ridge_learn(&n->ridge[i], work, d_count, d_sum, &foretold[i]);
         foretold[i].s2 += residual / n->ridge[i].lambda;
     }
+    if (p->counts_open) {
+        memcpy(work, z, m * sizeof *z);
+        kb_nystrom_follow_open(n, d_count > 0 ? work : NULL);
+    }
     if (d_count == 0)
         return;
     if (p->ops->closed_evidence == NULL)
@@ -249,6 +259,7 @@ static uint64_t nystrom_digest(const struct kb_posterior *p, uint64_t h)
     for (size_t i = 0; i < n->n_ridges; i++)
         h = kb_ridge_digest(&n->ridge[i], h);
     h = kb_projection_error_digest(&n->error, p->support.n, h);
+    h = p->n_open > 0 ? kb_factor_digest(&n->known, h) : h;
     if (p->kernel.is_sum)
         h = kb_part_sums_digest(&n->parts, p->support.part, p->support.n, h);
     return kb_admission_digest(&n->admission, h);
@@ -266,6 +277,8 @@ static void nystrom_save(const struct kb_posterior *p, struct kb_writer *w)
     kb_admission_save(&n->admission, w);
     if (p->kernel.is_sum)
         kb_part_sums_save(&n->parts, p->support.part, p->support.n, w);
+    if (p->n_open > 0)
+        kb_factor_save(&n->known, w);
 }
 
 static enum kb_err nystrom_load(struct kb_posterior *p, struct kb_reader *r)
@@ -280,6 +293,9 @@ static enum kb_err nystrom_load(struct kb_posterior *p, struct kb_reader *r)
     KB_TRY(kb_admission_load(&n->admission, m, r));
     if (p->kernel.is_sum)
         KB_TRY(kb_part_sums_load(&n->parts, p->support.part, m, r));
+    if (p->n_open > 0)
+        KB_TRY(kb_factor_load(&n->known, m, r));
+    kb_nystrom_follow_open(n, NULL);
 out:
     return rc;
 }
@@ -319,6 +335,9 @@ static void nystrom_map_block(const struct kb_posterior *p, double *block, size_
     .held_bytes = nystrom_held_bytes, \
     .grow = nystrom_grow, \
     .predict_block = nystrom_predict_block, \
+    .open = kb_nystrom_open, \
+    .predict_open = kb_nystrom_predict_open, \
+    .sweep_open = kb_nystrom_sweep_open, \
     .weights = nystrom_weights, \
     .influence = nystrom_influence, \
     .is_sketch = true, \

@@ -46,6 +46,20 @@ static const struct kb_posterior_ops *ops_of(const struct kb_spec *spec)
 
 /* The whole struct of the representation is one zeroed block, so that `close` works on a half-built one. */
 static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph,
+                        struct kb_hash_key key, const struct kb_posterior *other);
+
+/* Of the same model; it shares the user kernel's values. */
+static enum kb_err make_beside(struct kb_posterior *p, const struct kb_spec *spec)
+{
+    struct kb_spec plain = *spec;
+    if (spec->pending != KB_PENDING_HALLUCINATE)
+        return KB_OK;
+    p->counts_open = true;
+    plain.pending = KB_PENDING_IGNORE;
+    return p->ops->open != NULL ? KB_OK : make(&p->beside, &plain, NULL, (struct kb_hash_key){0}, p);
+}
+
+static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph,
                         struct kb_hash_key key, const struct kb_posterior *other)
 {
     enum kb_err rc;
@@ -68,6 +82,7 @@ static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, c
     KB_TRY(other != NULL ? kb_kernel_init_like(&p->kernel, &parts, &other->kernel)
                          : kb_kernel_init(&p->kernel, &parts, graph, key));
     KB_TRY(ops->init(p, spec));
+    KB_TRY(make_beside(p, spec));
     if (p->reads_spectrum)
         KB_TRY(kb_spectrum_new(&p->spectrum, 0, ops->is_diagonal));
     p->is_unsettled = true; /* bounds of a model that has learned nothing are bounds as well */
@@ -94,6 +109,7 @@ void kb_posterior_free(struct kb_posterior *p)
 {
     if (p == NULL)
         return;
+    kb_posterior_free(p->beside);
     p->ops->close(p);
     kb_spectrum_free(p->spectrum);
     kb_spectrum_free(p->settled);
@@ -154,10 +170,22 @@ double *kb_posterior_block(struct kb_scratch *s, size_t n)
     return kb_arena_doubles(&s->arena, KB_BLOCK * kb_block_ld(n));
 }
 
+/* Work on n support points, and what a second posterior has its own for, which come one after the other. */
+static size_t work_bytes(const struct kb_posterior *p, size_t n)
+{
+    const struct kb_posterior *other = p->beside;
+    const size_t bytes = scratch_bytes(p, n > p->cap ? n : p->cap);
+    if (other == NULL)
+        return bytes;
+    const size_t n_other = other->support.n + other->n_staged_points;
+    const size_t beside = scratch_bytes(other, n_other > other->cap ? n_other : other->cap);
+    return (beside > bytes ? beside : bytes) + 2 * kb_arena_need(KB_BLOCK);
+}
+
 /* A scratch may have served another graph before: its solver is replaced when it does not fit. */
 enum kb_err kb_posterior_fit_for(const struct kb_posterior *p, struct kb_scratch *s, size_t n, size_t extra_bytes)
 {
-    size_t bytes = scratch_bytes(p, n > p->cap ? n : p->cap) + extra_bytes;
+    size_t bytes = work_bytes(p, n) + extra_bytes;
     if (!kb_user_scratch_fits(s->user, p->kernel.user)) {
         struct kb_user_scratch *user = NULL;
         enum kb_err rc = kb_user_scratch_new(&user, p->kernel.user);
@@ -212,7 +240,7 @@ enum kb_err kb_posterior_reserve(struct kb_posterior *p, size_t n)
 }
 
 /* One staged step has been used; points staged twice are forgotten with the last of them. */
-static void use_staged(struct kb_posterior *p)
+void kb_posterior_use_staged(struct kb_posterior *p)
 {
     if (p->n_staged > 0)
         p->n_staged--;
@@ -248,7 +276,8 @@ out:
 /* An exact posterior wants room when the point is new to it; a dictionary grows by atoms alone. */
 enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
 {
-    return stage(p, pt, !kb_kernel_ignores(&p->kernel, pt) && p->ops->learn_adds_point(p, pt), s);
+    const enum kb_err rc = stage(p, pt, !kb_kernel_ignores(&p->kernel, pt) && p->ops->learn_adds_point(p, pt), s);
+    return rc == KB_OK && p->beside != NULL ? kb_posterior_stage_learn(p->beside, pt, s) : rc;
 }
 
 enum kb_err kb_posterior_grow(struct kb_posterior *p, struct kb_scratch *s, struct kb_moves *m)
@@ -257,6 +286,8 @@ enum kb_err kb_posterior_grow(struct kb_posterior *p, struct kb_scratch *s, stru
     enum kb_err rc = grow_to(p, n, m);
     if (rc == KB_OK && p->ops->grow_arms != NULL)
         rc = p->ops->grow_arms(p, m);
+    if (rc == KB_OK && p->beside != NULL)
+        rc = kb_posterior_grow(p->beside, s, m);
     return rc == KB_OK ? kb_posterior_fit_for(p, s, coming_cap(p, n), 0) : rc;
 }
 
@@ -264,6 +295,8 @@ void kb_posterior_discard(struct kb_posterior *p)
 {
     kb_user_kernel_discard_anchors(p->kernel.user);
     p->n_staged = p->n_staged_points = 0;
+    if (p->beside != NULL)
+        kb_posterior_discard(p->beside);
 }
 
 /* Counts of observations only grow here; a correction (d_count 0) changes the sum, and what a dictionary has foretold
@@ -283,7 +316,9 @@ void kb_posterior_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
     p->is_unsettled = true;
     p->n_learned += 1;
     kb_arena_reset(&s->arena, mark);
-    use_staged(p);
+    kb_posterior_use_staged(p);
+    if (p->beside != NULL)
+        kb_posterior_learn_beside(p, pt, d_count, s);
 }
 
 /* --- forgetting ------------------------------------------------------------------------------------------ */
@@ -360,7 +395,7 @@ void kb_posterior_put_atom(struct kb_posterior *p, const struct kb_point *pt, do
 void kb_posterior_open_atom(struct kb_posterior *p)
 {
     p->ops->open_atom(p);
-    use_staged(p);
+    kb_posterior_use_staged(p);
 }
 
 bool kb_posterior_sweep(struct kb_posterior *p, const struct kb_history *h, const uint32_t *node_of,
@@ -411,6 +446,8 @@ enum kb_err kb_posterior_fill(struct kb_posterior *p, const struct kb_history *h
     enum kb_err rc;
     p->unit = p->coming_unit = h->unit;
     KB_TRY(p->ops->fill(p, h, node_of, atoms, n, s));
+    if (p->beside != NULL)
+        KB_TRY(kb_posterior_fill(p->beside, h, node_of, atoms, n, s));
     p->is_unsettled = true;
     KB_TRY(kb_posterior_settle(p, s));
     kb_posterior_publish(p);
@@ -446,10 +483,15 @@ static size_t point_bytes(const struct kb_posterior *p)
     return sizeof(struct kb_user) + 4 * sizeof(uint32_t) + p->support.dim * sizeof(double);
 }
 
+static size_t beside_bytes(const struct kb_posterior *p)
+{
+    return p->beside != NULL ? kb_posterior_bytes(p->beside) - kb_user_kernel_shared_bytes(p->kernel.user) : 0;
+}
+
 size_t kb_posterior_bytes(const struct kb_posterior *p)
 {
     return p->ops->bytes + kb_user_kernel_bytes(p->kernel.user) + p->support.cap * point_bytes(p) +
-           p->ops->held_bytes(p) + p->spare_bytes + kb_arm_columns_bytes(&p->columns) +
+           p->ops->held_bytes(p) + p->spare_bytes + kb_arm_columns_bytes(&p->columns) + beside_bytes(p) +
            2 * kb_spectrum_bytes(p->spectrum); /* the next one is the writer's: readers may not look at it */
 }
 
@@ -472,10 +514,10 @@ static size_t bytes_of(const struct kb_posterior *p, size_t cap, size_t n)
 
 size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n)
 {
-    return bytes_of(p, n, n);
+    return bytes_of(p, n, n) * (p->beside != NULL ? 2 : 1);
 }
 
-size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)
+static size_t bytes_with(const struct kb_posterior *p, size_t n_more)
 {
     const size_t n = p->support.n + p->n_staged_points + n_more, cap = coming_cap(p, n);
     const size_t kept = kb_arm_columns_bytes(&p->columns);
@@ -486,9 +528,21 @@ size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)
            (cap - p->cap) * (point_bytes(p) + 8 * sizeof(double));
 }
 
+size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)
+{
+    if (p->beside == NULL)
+        return bytes_with(p, n_more);
+    const size_t counted = p->ops->bytes_with != NULL ? beside_bytes(p) : 0;
+    return bytes_with(p, n_more) - counted + bytes_with(p->beside, n_more) -
+           kb_user_kernel_shared_bytes(p->kernel.user);
+}
+
 size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more)
 {
-    return scratch_bytes(p, coming_cap(p, p->support.n + p->n_staged_points + n_more)) + kb_arena_need(0);
+    const struct kb_posterior *other = p->beside;
+    const size_t bytes = scratch_bytes(p, coming_cap(p, p->support.n + p->n_staged_points + n_more)) + kb_arena_need(0);
+    const size_t beside = other != NULL ? kb_posterior_scratch_with(other, n_more) + 2 * kb_arena_need(KB_BLOCK) : 0;
+    return beside > bytes ? beside : bytes;
 }
 
 const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p)

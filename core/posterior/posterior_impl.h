@@ -48,6 +48,14 @@ struct kb_posterior_ops {
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                           double *mean, double *variance);
 
+    /* Where open decisions stand in the representation itself (open.h); NULL: in a second posterior. open: one more,
+     * or -1: one less, before p->n_open tells of it. predict_open: predict_block with the variance that knows them.
+     * sweep_open: what they add to the point on its way in; room for it is there. */
+    void (*open)(struct kb_posterior *p, const struct kb_point *pt, double d_count, struct kb_scratch *s);
+    void (*predict_open)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
+                         double *mean, double *variance);
+    void (*sweep_open)(struct kb_posterior *p, const struct kb_point *pts, size_t n, struct kb_scratch *s);
+
     /* mean(s) = k(s).weight + *offset, with work of as many doubles; returns by how much that may differ from what
      * predict says, over sqrt(k(s, s)). NULL: no such weights are at hand. O(m^2). */
     double (*weights)(const struct kb_posterior *p, double *weight, double *work, double *offset);
@@ -131,6 +139,12 @@ struct kb_posterior {
     _Atomic uint64_t n_clamped;
     _Atomic uint64_t n_empty; /* decisions whose confidence set was empty, since the posterior was made; likewise */
 
+    /* Open decisions (open.h). */
+    bool counts_open;
+    bool is_answering;           /* what is being learned was open until now */
+    size_t n_open;               /* that deviations know */
+    struct kb_posterior *beside; /* learned and open ones, of which only variances are asked for. NULL: none */
+
     struct kb_evidence evidence; /* its square always; its sums where the representation keeps them */
 
     /* What confidence rules read. Derived from the rest: neither digested nor saved. */
@@ -155,6 +169,13 @@ double kb_posterior_bounded(const struct kb_posterior *p, double variance, doubl
 
 /* A pivot or variance below its floor by more than rounding explains is counted. */
 void kb_posterior_count_clamp(const struct kb_posterior *p);
+
+/* A staged step is used, without learning. */
+void kb_posterior_use_staged(struct kb_posterior *p);
+/* What a step that the posterior has learned is to its second one; and deviations of n candidates that know more. */
+void kb_posterior_learn_beside(struct kb_posterior *p, const struct kb_point *pt, double d_count, struct kb_scratch *s);
+void kb_posterior_narrow_sd(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
+                            double *sd);
 
 /* Makes room for n support points in everything, growing to `n` exactly or by doubling. [building] */
 enum kb_err kb_posterior_reserve(struct kb_posterior *p, size_t n);

@@ -2,7 +2,8 @@
  *
  * Format (schema/snapshot.md): number of points; their user indices, graph nodes, arms and levels; their
  * coordinates; the known part of the user kernel's diagonal (NaN where unknown; empty for small graphs); what a learned
- * user kernel has learned; the count of clamped values; then what the representation writes.
+ * user kernel has learned; the count of clamped values; where deviations know open decisions, how many; then what the
+ * representation writes, and the second posterior where there is one (open.h).
  *
  * The user kernel's columns are not written: they are a function of the graph alone and are solved anew, sixteen
  * at a time, with the bits they had (user_kernel.h). The diagonal is, since every user who was ever shown
@@ -59,7 +60,11 @@ void kb_posterior_save(const struct kb_posterior *p, struct kb_writer *w)
     kb_evidence_save(&p->evidence, w);
     kb_put_double(w, p->accumulated);
     kb_put_double(w, p->unit);
+    if (p->counts_open)
+        kb_put_u64(w, p->n_open);
     p->ops->save(p, w);
+    if (p->beside != NULL)
+        kb_posterior_save(p->beside, w);
 }
 
 /* --- in --------------------------------------------------------------------------------------------------- */
@@ -134,9 +139,12 @@ enum kb_err kb_posterior_load(struct kb_posterior *p, struct kb_reader *r, struc
     p->unit = p->coming_unit = kb_get_double(r);
     if (!(p->unit >= 0 && isfinite(p->unit)))
         return KB_ECORRUPT;
+    p->n_open = p->counts_open ? (size_t)kb_get_u64(r) : 0;
     KB_TRY(kb_posterior_fit_for(p, s, p->support.n, 0));
     KB_TRY(kb_posterior_anchor_support(p, 0, s));
     KB_TRY(p->ops->load(p, r));
+    if (p->beside != NULL)
+        KB_TRY(kb_posterior_load(p->beside, r, s));
     KB_TRY(r->rc);
     p->is_unsettled = true;
     KB_TRY(kb_posterior_settle(p, s));
@@ -162,5 +170,8 @@ uint64_t kb_posterior_content_digest(const struct kb_posterior *p, uint64_t h)
         h = kb_hash_u64(h, (uint64_t)p->support.level[i] << 32 | p->support.arm[i]);
         h = kb_hash_bytes(h, p->support.x + i * p->support.dim, p->support.dim * sizeof(double));
     }
-    return p->ops->digest(p, kb_hash_double(h, p->accumulated));
+    h = p->ops->digest(p, kb_hash_double(h, p->accumulated));
+    if (p->counts_open)
+        h = kb_hash_u64(h, p->n_open);
+    return p->beside != NULL ? kb_posterior_content_digest(p->beside, h) : h;
 }

@@ -38,7 +38,8 @@ static void predict_blocks(const struct kb_posterior *p, const struct kb_candida
     for (size_t c0 = 0; c0 < cand->n; c0 += KB_BLOCK) {
         size_t n_c = cand->n - c0 < KB_BLOCK ? cand->n - c0 : KB_BLOCK;
         kb_kernel_block(&p->kernel, &p->support, cand, c0, n_c, s, block, ld, diag);
-        p->ops->predict_block(p, block, ld, n_c, diag, mean + c0, sd + c0);
+        (p->n_open > 0 && p->ops->predict_open != NULL ? p->ops->predict_open : p->ops->predict_block)(
+            p, block, ld, n_c, diag, mean + c0, sd + c0);
         for (size_t c = 0; c < n_c; c++)
             sd[c0 + c] = sqrt(kb_posterior_bounded(p, sd[c0 + c], diag[c]));
     }
@@ -50,11 +51,13 @@ void kb_posterior_predict(const struct kb_posterior *p, const struct kb_candidat
 {
     if (p->ops->predict == NULL) {
         predict_blocks(p, cand, s, mean, sd);
-        return;
+    } else {
+        p->ops->predict(p, cand, s, mean, sd);
+        for (size_t c = 0; c < cand->n; c++)
+            sd[c] = sqrt(sd[c]);
     }
-    p->ops->predict(p, cand, s, mean, sd);
-    for (size_t c = 0; c < cand->n; c++)
-        sd[c] = sqrt(sd[c]);
+    if (p->beside != NULL && p->n_open > 0)
+        kb_posterior_narrow_sd(p, cand, s, sd);
 }
 
 /* Points of any users, where a decision has one: columns one by one, then the same solves. */

@@ -140,6 +140,7 @@ const struct kb_field kb_fields[] = {
         .expected = "expected at most 3.16224e+08", BOOK),
     FLAG("/routing/stopped", routing.is_stopped, BOOK),
     FLAG("/routing/apprentice", routing.is_apprentice, BOOK, LATE),
+    CHOICE("/pending", pending, pending, KB_PENDING_N, ALL, LATE),
     FLAG("/learn", learns, .usual = 1, BOOK, LATE),
     FLAG("/metrics", has_metrics, BOOK, LATE),
     ROW("/seed", SEED, COUNTS, seed, .usual = 1, FROM(0, (UINT64_C(1) << 53) - 1),

@@ -91,6 +91,13 @@ enum kb_baseline { KB_BASELINE_NONE, KB_BASELINE_ARM, KB_BASELINE_UNIFORM, KB_BA
     X(KB_FORGET_HALF_LIFE, "half_life")
 enum kb_forgetting_type { KB_FORGETTING_MAP(KB_WORD_ENUM) KB_FORGET_N };
 
+/* What a decision without a reward yet is to the deviations of the next ones: nothing, or an observation like any other
+ * until it is taken back (open.h). */
+#define KB_PENDING_MAP(X)                                                                                              \
+    X(KB_PENDING_IGNORE, "ignore")                                                                                     \
+    X(KB_PENDING_HALLUCINATE, "hallucinate")
+enum kb_pending_mode { KB_PENDING_MAP(KB_WORD_ENUM) KB_PENDING_N };
+
 /* Values that a model may find out from its rewards (tuning.h), as bits of kb_spec.learned. */
 enum kb_learned {
     KB_LEARNED_NOISE = 1,
@@ -216,6 +223,7 @@ struct kb_spec {
     struct kb_rule_spec rule;
     struct kb_forgetting_spec forgetting;
     struct kb_routing_spec routing;
+    enum kb_pending_mode pending;
     bool learns; /* else rewards are recorded and counted, and the model stays as it is */
     enum kb_aggregation aggregation;
     bool has_default_reward;
@@ -232,7 +240,7 @@ struct kb_spec {
 
 /* Words of the types above. */
 extern const struct kb_words kb_user_kernel_words, kb_vec_kernel_words, kb_repr_words, kb_conf_words,
-    kb_sketch_form_words, kb_score_words, kb_rule_words, kb_aggregation_words, kb_forgetting_words;
+    kb_sketch_form_words, kb_score_words, kb_rule_words, kb_aggregation_words, kb_forgetting_words, kb_pending_words;
 
 /* Whether the values of a user kernel come from the graph; the others do not look at it. */
 bool kb_user_kernel_reads_graph(enum kb_user_kernel_type type);
@@ -287,7 +295,8 @@ bool kb_spec_is_unbounded(const struct kb_spec *spec);
  * likewise contexts. */
 struct kb_spec kb_spec_of_parts(const struct kb_spec *spec, bool has_graph);
 
-/* `fixed` in place of a confidence rule that the representation in force, the aggregation or forgetting cannot serve:
+/* `fixed` in place of a confidence rule that the representation in force, the aggregation, forgetting or open decisions
+ * that deviations know cannot serve:
  * for a reset that has moved an exact model to a dictionary, and where none was asked for. Configurations are never
  * changed by this; they are refused (kb_spec_check). */
 void kb_spec_drop_unserved_confidence(struct kb_spec *spec);

@@ -134,7 +134,7 @@ static bool is_served(const struct kb_spec *spec)
 void kb_spec_drop_unserved_confidence(struct kb_spec *spec)
 {
     if (!is_served(spec) || (needs_first_rewards(spec) && spec->aggregation != KB_AGG_FIRST) ||
-        spec->forgetting.type != KB_FORGET_NONE)
+        spec->forgetting.type != KB_FORGET_NONE || spec->pending != KB_PENDING_IGNORE)
         spec->conf.type = KB_CONF_FIXED;
     spec->conf.is_mixture = spec->conf.is_mixture && spec->conf.type != KB_CONF_FIXED;
 }
@@ -270,6 +270,30 @@ static enum kb_err check_forgetting(const struct kb_spec *spec, struct kb_errmsg
     return KB_OK;
 }
 
+/* Deviations know decisions without a reward as if one had come that says what is believed already (open.h). The rules
+ * that count what was learned by themselves would go on without them. */
+static enum kb_err check_pending(const struct kb_spec *spec, struct kb_errmsg *msg)
+{
+    if (spec->pending != KB_PENDING_HALLUCINATE)
+        return KB_OK;
+    if (spec->conf.type != KB_CONF_FIXED)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/pending",
+                       "the bounds of %s hold for rewards that have come: hallucinate needs confidence fixed",
+                       kb_word(&kb_conf_words, (int)spec->conf.type));
+    if (kb_rule_reads_levels(spec->rule.type))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/pending",
+                       "the rule %s eliminates arms by what a level has learned and cannot hallucinate",
+                       kb_word(&kb_rule_words, (int)spec->rule.type));
+    if (kb_user_kernel_is_learned(spec->user_kernel.type))
+        return kb_fail(KB_EUNSUPPORTED, msg, "/pending",
+                       "the user kernel %s is learned from rewards and cannot hallucinate",
+                       kb_word(&kb_user_kernel_words, (int)spec->user_kernel.type));
+    if (spec->forgetting.type != KB_FORGET_NONE)
+        return kb_fail(KB_EUNSUPPORTED, msg, "/pending",
+                       "what is forgotten has no weight to be taken back by: hallucinate needs forgetting none");
+    return KB_OK;
+}
+
 /* Who gets the baseline needs one. */
 static enum kb_err check_routing(const struct kb_spec *spec, struct kb_errmsg *msg)
 {
@@ -308,6 +332,7 @@ enum kb_err kb_spec_check(const struct kb_spec *spec, struct kb_errmsg *msg)
     KB_TRY(check_combination(spec, msg));
     KB_TRY(check_rule(spec, msg));
     KB_TRY(check_forgetting(spec, msg));
+    KB_TRY(check_pending(spec, msg));
     KB_TRY(check_routing(spec, msg));
 out:
     return rc;

@@ -13,6 +13,7 @@ KB_WORDS(kb_score_words, KB_SCORE_MAP);
 KB_WORDS(kb_rule_words, KB_RULE_MAP);
 KB_WORDS(kb_aggregation_words, KB_AGGREGATION_MAP);
 KB_WORDS(kb_forgetting_words, KB_FORGETTING_MAP);
+KB_WORDS(kb_pending_words, KB_PENDING_MAP);
 KB_WORDS(kb_route_words, KB_ROUTE_MAP);
 KB_WORDS(kb_event_words, KB_EVENT_MAP);
 KB_WORDS(kb_part_words, KB_PART_MAP);

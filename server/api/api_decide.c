@@ -131,6 +131,8 @@ bool api_select(struct ld_call *c, struct ld_reply *out)
     struct ld_op *op = ld_call_op(c, LD_OP_EVENT, out->problem);
     struct ld_select select = {.decision = NULL};
     const int rc = op != NULL ? ld_call_decide(c, op, &select, out->problem) : -1;
+    if (op != NULL)
+        op->is_plain = true;
     if (rc == 0 && !select.is_dry_run) {
         ld_call_submit(c, c->tenant, op);
         return false;

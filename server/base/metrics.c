@@ -113,6 +113,7 @@ const struct ld_metric ld_shared_metric_table[] = {
     {"generation_lag", NULL, LD_GAUGE, 1, FIELD(shared.generation_lag), "Tenants of which lines were rewritten in the shared log (a user was erased) that are not renewed here."},
     {"followed_total", NULL, LD_COUNTER, 1, FIELD(shared.followed_rows), "Lines of other servers that were folded here."},
     {"decided_anew_total", NULL, LD_COUNTER, 1, FIELD(shared.decided_anew), "Decisions that were out of date when their turn came, and were made again."},
+    {"unrecorded_total", NULL, LD_COUNTER, 1, FIELD(shared.unrecorded), "Decisions that were answered while the log was away, and are recorded nowhere."},
     {"chain_breaks_total", NULL, LD_COUNTER, 1, FIELD(shared.chain_breaks), "Times that the shared log was found to have other lines than the copy here."},
 };
 /* clang-format on */

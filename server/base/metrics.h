@@ -58,6 +58,7 @@ struct ld_shared_metrics {
     _Atomic uint64_t resolved[2];                 /* unknown outcomes that were settled: it was not there; it was */
     _Atomic uint64_t followed_rows;               /* lines of other servers that were folded */
     _Atomic uint64_t decided_anew;                /* decisions that were out of date when their turn came */
+    _Atomic uint64_t unrecorded;                  /* decisions that were answered while the log was away */
     _Atomic uint64_t chain_breaks;                /* takes that found another log than the copy's */
     _Atomic uint64_t polls, poll_failures;
     _Atomic uint64_t is_up, n_standbys, has_standbys, n_nodes, lag_us, generation_lag; /* read for a scrape */

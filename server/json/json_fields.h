@@ -24,8 +24,7 @@ enum ld_field_kind {
     LD_OR_WORD,        /* a number, or the rule's word (0): "auto", "median" */
     LD_WINDOW,         /* seconds <-> int64_t milliseconds */
     LD_DEFAULT_REWARD, /* a number (and the flag), or null */
-    LD_PENDING,        /* "ignore" */
-    LD_DURABILITY,     /* "commit" or "relaxed" */
+    LD_EITHER,         /* the second of two words is true */
     LD_SIZE_OR_NULL,   /* size_t, or null (0) */
     LD_AGE_OR_NULL,    /* seconds <-> int64_t milliseconds, or null (0) */
     LD_NAME_OR_NULL,   /* char[LD_CHALLENGER_NAME_BYTES], or null ("") */

@@ -98,6 +98,21 @@ char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t
     return ld_text_take(&t, n);
 }
 
+char *ld_encode_unrecorded(const char *decision, const char *answer, size_t n_answer, size_t *n)
+{
+    struct ld_text t;
+    ld_text_init(&t);
+    ld_text_lit(&t, "{");
+    ld_text_put_string(&t, "decision", decision);
+    const size_t n_named = t.n;
+    ld_text_close(&t);
+    ld_text_init(&t);
+    ld_text_lit(&t, "{\"recorded\":false");
+    if (n_named < n_answer)
+        ld_text_raw(&t, answer + n_named, n_answer - n_named);
+    return ld_text_take(&t, n);
+}
+
 /* --- /tenants/{t}/posterior ---------------------------------------------------------------------------- */
 
 static void put_matrix(struct ld_text *t, const char *name, const double *x, size_t n_rows, size_t n)

@@ -37,6 +37,9 @@ struct ld_taught {
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, const struct ld_taught *taught,
                        size_t *n);
 
+/* Such an answer as that of a decision that nobody has recorded: without its id. NULL: no memory. */
+char *ld_encode_unrecorded(const char *decision, const char *answer, size_t n_answer, size_t *n);
+
 /* The features that moved the mean of an arm most, n of them, the largest first. */
 struct ld_moved {
     const char *arm;

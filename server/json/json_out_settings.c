@@ -109,11 +109,8 @@ static void write_value(struct ld_text *t, const struct ld_field *f, const struc
     case LD_DEFAULT_REWARD:
         write_or(t, !*flag, NULL, *(const double *)at);
         break;
-    case LD_PENDING:
-        ld_text_string(t, "ignore");
-        break;
-    case LD_DURABILITY:
-        ld_text_string(t, s->is_relaxed ? "relaxed" : "commit");
+    case LD_EITHER:
+        ld_text_string(t, f->rule->choices[*(const bool *)at ? 1 : 0]);
         break;
     case LD_SIZE_OR_NULL:
         write_or(t, *(const size_t *)at == 0, NULL, (double)*(const size_t *)at);
@@ -161,6 +158,8 @@ static bool is_silent(const struct ld_field *group, const struct ld_settings *s)
         return s->features.dim == 0;
     if (strcmp(group->rule->key, "learn") == 0)
         return spec->learns;
+    if (strcmp(group->rule->key, "on_log_failure") == 0)
+        return !s->decides_alone;
     if (group->kind == LD_RANGE_OR_NULL)
         return !*(const bool *)((const char *)s + group->flag);
     if (group->kind == LD_WEIGHTS)

@@ -73,19 +73,11 @@ static void read_age(struct ld_in *in, const struct ld_field *f, const struct ld
     *out = llround(seconds * 1000);
 }
 
-/* One value is served; the other is promised. */
-static void read_pending(struct ld_in *in, const struct ld_field *f, const struct ld_value *v)
+/* What gives up a promise must be spelled out. */
+static void read_either(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, bool *is_second)
 {
     const char *name = ld_in_choice(in, v, f->rule);
-    if (name != NULL && strcmp(name, "ignore") != 0)
-        ld_in_refuse(in, NULL, "%s is not available in this version", name);
-}
-
-/* `relaxed` is the one promise that a tenant can give up, so it must be spelled out. */
-static void read_durability(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, bool *is_relaxed)
-{
-    const char *name = ld_in_choice(in, v, f->rule);
-    *is_relaxed = name != NULL && strcmp(name, "relaxed") == 0;
+    *is_second = name != NULL && strcmp(name, f->rule->choices[1]) == 0;
 }
 
 /* A challenger's name, or null. Whether there is such a challenger is asked behind all others (check_guardrail). */
@@ -150,11 +142,8 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
     case LD_DEFAULT_REWARD:
         *flag = ld_in_real_or_null(in, v, rule, at);
         break;
-    case LD_PENDING:
-        read_pending(in, f, v);
-        break;
-    case LD_DURABILITY:
-        read_durability(in, f, v, at);
+    case LD_EITHER:
+        read_either(in, f, v, at);
         break;
     case LD_SIZE_OR_NULL:
         *(size_t *)at = ld_is(v, LD_V_NULL) ? 0 : (size_t)ld_in_count(in, v, rule, 0);
@@ -202,11 +191,13 @@ static void follow_lambda(const struct ld_value *representation, struct ld_setti
         out->spec.repr.mu = out->spec.repr.lambda;
 }
 
-/* Bounds cannot be had of rewards that change, over a dictionary, or that are forgotten (spec_check.c): who asks for
- * that without naming a confidence rule gets `fixed` where bounds are for reading only, and who names one is told. */
+/* Bounds cannot be had of rewards that change, over a dictionary, that are forgotten or that wait (spec_check.c): who
+ * asks for that without naming a confidence rule gets `fixed` where bounds are for reading only, and who names one is
+ * told. */
 static void follow_bookkeeping(const struct ld_value *object, struct kb_spec *spec)
 {
-    const bool is_asked = spec->aggregation != KB_AGG_FIRST || spec->forgetting.type != KB_FORGET_NONE;
+    const bool is_asked = spec->aggregation != KB_AGG_FIRST || spec->forgetting.type != KB_FORGET_NONE ||
+                          spec->pending != KB_PENDING_IGNORE;
 
     if (ld_member_of(ld_member_of(object, "confidence"), "type") == NULL && is_asked &&
         spec->conf.score == KB_SCORE_FIXED)

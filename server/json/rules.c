@@ -198,6 +198,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "aggregation", .choices = (const char *const[]){"first", "sum", "last", NULL}},
     {.key = "learn"},
     {.key = "durability", .choices = (const char *const[]){"commit", "relaxed", NULL}},
+    {.key = "on_log_failure", .choices = (const char *const[]){"refuse", "decide", NULL}},
     {.key = "seed", .lo = 0, .hi = 9007199254740991},
     {.key = "challengers", .lo = 0, .hi = 4},
     {.key = "log_candidates"},
@@ -206,7 +207,7 @@ const struct ld_rules ld_configuration_rules = {(const struct ld_rule[]){
     {.key = "experiment"},
     {.key = "metrics", .lo = 0, .hi = 16},
     {.key = "features"},
-}, 28, 0x0};
+}, 29, 0x0};
 
 const struct ld_rules ld_feature_names_rules = {(const struct ld_rule[]){
     {.key = "mapping", .choices = (const char *const[]){"names-1", NULL}},

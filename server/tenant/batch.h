@@ -121,6 +121,9 @@ int ld_op_expand(struct ld_tenant *t, struct ld_op *op);
 void ld_op_answer(struct ld_tenant *t, struct ld_op *op);
 /* The commit of the op's events from n_safe on has failed. */
 void ld_op_lose(struct ld_op *op);
+/* While a shared log is away: whether the op is a decision that is answered by itself, unrecorded, as its tenant has
+ * chosen; it has its answer then. */
+bool ld_op_stand_alone(struct ld_tenant *t, struct ld_op *op);
 const char *ld_op_loss(const struct ld_op *op);            /* what it is told then, if nothing of it is safe */
 void ld_op_refuse_busy(struct ld_op *op, const char *why); /* problem 503 with Retry-After */
 void ld_op_refuse_closed(const struct ld_tenant *t, struct ld_op *op); /* 404 of a deleted tenant, else 503 */

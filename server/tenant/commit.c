@@ -132,10 +132,11 @@ static void count_commit(const struct ld_flush *f, size_t n)
                is_ok ? "works again" : "failed:", is_ok ? "" : f->why.text);
 }
 
-static void lose(const struct ld_tenant *t, struct ld_op *op)
+static void lose(struct ld_tenant *t, struct ld_op *op)
 {
     op->is_unsure |= t->shared.is_unsure;
-    ld_op_lose(op);
+    if (op->is_unsure || t->shared.rc != LD_SHARED_DOWN || !ld_op_stand_alone(t, op))
+        ld_op_lose(op);
 }
 
 /* The batch of n events is over: all committed, or all lost. Returns the ops that it answers. */

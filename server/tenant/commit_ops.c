@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/metrics.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
 #include "json/json_in.h"
@@ -88,6 +89,36 @@ static bool is_answered_before(struct ld_tenant *t, struct ld_op *op)
     }
     ld_decision_record_close(&record);
     return is_known;
+}
+
+/* By the writer, which has no event of the op staged. What the log has under its id is its answer all the same, as far
+ * as the copy goes; and what stands now is what it is decided by. Without memory it is refused. */
+bool ld_op_stand_alone(struct ld_tenant *t, struct ld_op *op)
+{
+    struct ld_problem p;
+    size_t n = 0;
+
+    if (!op->is_plain || !t->settings.decides_alone || op->again == NULL || op->problem->status != 0)
+        return false;
+    if (op->is_named && is_answered_before(t, op))
+        return true;
+    if (op->answer == NULL) { /* it was staged */
+        op->answer = op->reply;
+        op->n_answer = op->n_reply;
+        op->reply = NULL;
+    }
+    ld_problem_init(&p);
+    if (ld_tenant_is_stale(t, op) && ld_tenant_select_again(t, op, &p) != 0) {
+        *ld_op_problem(op) = p;
+        return true;
+    }
+    char *text =
+        op->answer != NULL ? ld_encode_unrecorded(op->event.as.decided.decision, op->answer, op->n_answer, &n) : NULL;
+    if (text == NULL)
+        return false;
+    ld_op_reply_text(op, text, n);
+    ld_count(&t->world->metrics->shared.unrecorded, 1);
+    return true;
 }
 
 /* With a shared log: a decision that is out of date is made again, and may come to nothing that is to be recorded

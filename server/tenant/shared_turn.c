@@ -219,31 +219,50 @@ static const char *refusal(enum ld_shared_rc rc)
     return said[rc] != NULL ? said[rc] : "the shared log cannot be reached; nothing was recorded";
 }
 
+/* What may be answered without the log does not wait for one that is known to be away. */
+static bool is_away(struct ld_tenant *t, const struct ld_op *op)
+{
+    struct ld_shared_health health;
+
+    if (!op->is_plain || !t->settings.decides_alone || t->shared.turn != NULL)
+        return false;
+    t->world->shared->ops->health(t->world->shared, &health);
+    return !health.is_up;
+}
+
+/* Of an op that has no turn. */
 static void refuse(struct ld_tenant *t, struct ld_op *op)
 {
-    struct ld_message text;
+    const enum ld_shared_rc rc = t->shared.rc;
 
-    if (t->shared.rc != LD_SHARED_FORKED) {
-        ld_op_refuse_busy(op, refusal(t->shared.rc));
+    if ((rc == LD_SHARED_DOWN || rc == LD_SHARED_UNKNOWN) && ld_op_stand_alone(t, op))
+        return;
+    if (rc == LD_SHARED_FORKED) {
+        struct ld_message text;
+
+        ld_fail(&text,
+                "tenant '%s' takes no changes here until an operator has repaired it (laplacectl cluster repair): %s: "
+                "%.300s; nothing was recorded",
+                t->name, ld_shared_say(rc), t->shared.why.text);
+        ld_op_refuse_busy(op, text.text);
         return;
     }
-    ld_fail(
-        &text,
-        "tenant '%s' takes no changes here until an operator has repaired it (laplacectl cluster repair): %s: %.300s; "
-        "nothing was recorded",
-        t->name, ld_shared_say(LD_SHARED_FORKED), t->shared.why.text);
-    ld_op_refuse_busy(op, text.text);
+    if (rc != LD_SHARED_NONE) {
+        ld_op_refuse_busy(op, refusal(rc));
+        return;
+    }
+    ld_op_forgive(op);
+    ld_problem_set_as(ld_op_problem(op), LD_NO_TENANT, "the tenant has been deleted");
 }
 
 /* Tasks of this server's own take no turn: what they read is its copy. */
 bool ld_shared_takes(struct ld_tenant *t, struct ld_op *op)
 {
-    if ((op->type == LD_OP_TASK && !op->task->takes_turn) || atomic_load(&t->is_doomed) || ld_shared_begin(t))
+    if ((op->type == LD_OP_TASK && !op->task->takes_turn) || atomic_load(&t->is_doomed))
         return true;
-    if (t->shared.rc == LD_SHARED_NONE) {
-        ld_op_forgive(op);
-        ld_problem_set_as(ld_op_problem(op), LD_NO_TENANT, "the tenant has been deleted");
-    } else {
+    if (!is_away(t, op) || !ld_op_stand_alone(t, op)) {
+        if (ld_shared_begin(t))
+            return true;
         refuse(t, op);
     }
     ld_op_answer(t, op);

@@ -64,6 +64,7 @@ struct ld_op {
     size_t n_answer;
     size_t n_tagged;                /* EVENT decided: bytes of a flag's answer that say what is shown, */
     bool is_settled;                /* and whether they would be the same again */
+    bool is_plain;                  /* EVENT decided: its answer is that of POST /select */
     bool is_named;                  /* decided with the caller's id: look for an earlier one, keep the answer */
     bool is_stopping;               /* SWITCH: off; else on again */
     struct ld_promotion promotion;  /* PROMOTE: what settings are made of */

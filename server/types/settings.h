@@ -65,6 +65,7 @@ struct ld_metric_settings {
 struct ld_settings {
     struct kb_spec spec;
     bool is_relaxed;     /* durability: answer before the commit */
+    bool decides_alone;  /* on_log_failure: decide, and record nothing, while a shared log is away */
     size_t keep_events;  /* retention: of the last ones so many, 0: not by number */
     int64_t keep_age_ms; /* and those that are younger than this, 0: not by age; neither: all */
     struct ld_challenger_settings challenger[LD_MAX_CHALLENGERS];

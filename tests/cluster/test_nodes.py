@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+import re
 import subprocess
 import threading
 import time
@@ -372,6 +373,58 @@ def test_without_the_log_a_server_reads_and_is_not_ready_and_comes_back(tmp_path
             servers.ready()
             assert a.reward(decision, 1, tenant="shop")["applied"] or "nothing was recorded" not in refused.json["detail"]
             settle(servers.clients(), "shop")
+        finally:
+            servers.close()
+
+
+def test_a_tenant_that_chose_so_decides_while_the_log_is_away_and_nothing_of_it_is_recorded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("decides")
+    with pg.Cluster(folder / "pg") as database:
+        init(database.url)
+        (folder / "s").mkdir()
+        servers = Servers(folder / "s", database.url, n=2, args=("--log-wait", "500", "--log-poll", "10"))
+        try:
+            servers.ready()
+            a, b = servers.clients()
+            a.put_tenant("shop", algorithm="laplaced", on_log_failure="decide")
+            a.put_tenant("bank", algorithm="laplaced")
+            assert b.call("GET", "/tenants/shop").json["configuration"]["on_log_failure"] == "decide"
+            assert "on_log_failure" not in b.call("GET", "/tenants/bank").json["configuration"]
+            known = a.select("u", tenant="shop", candidates=["x", "y"], decision="known")
+            settle([a, b], "shop")
+            settle([a, b], "bank")
+            for standby in database.standbys:
+                standby.stop()
+            database.kill_primary()
+            seen = set()
+            for i in range(50):
+                for client in (a, b):
+                    answer = client.select(f"u{i}", tenant="shop", candidates=["x", "y"])
+                    assert answer["recorded"] is False and "decision" not in answer and 0 < answer["propensity"] <= 1
+                    assert answer["ranking"][0]["arm"] == answer["arm"]
+                    seen.add(answer["arm"])
+            assert seen == {"x", "y"}
+            for client in (a, b):  # a log that is known to be away is not asked for each of them
+                said = client.call("GET", "/metrics").text
+                assert int(float(re.search(r'laplaced_log_outcomes_total\{outcome="down"\} (\S+)', said)[1])) < 10
+            assert a.select("u", tenant="shop", candidates=["x", "y"], decision="known") == known
+            refused = a.select("u", tenant="shop", candidates=["x", "y"], decision="later")
+            assert refused["recorded"] is False
+            a.select("u", tenant="bank", candidates=["x", "y"], expect=503)
+            a.reward("known", 1, tenant="shop", expect=503)
+            assert "laplaced_unrecorded_total 51" in a.call("GET", "/metrics").text
+            for instance in sorted(database.instances, key=lambda i: i.is_standby):
+                (instance.home / "dead").unlink(missing_ok=True)
+                instance.start()
+            database.wait_synchronous()
+            servers.ready()
+            wait_for(lambda: "decision" in b.select("v", tenant="shop", candidates=["x", "y"]), what="a decision that is recorded")
+            a.reward("later", 1, tenant="shop", expect=404)
+            assert b.select("u", tenant="shop", candidates=["x", "y"], decision="later")["decision"] == "later"
+            assert b.reward("known", 1, tenant="shop")["applied"]
+            log, _ = settle(servers.clients(), "shop")
+            lines = [e["decision"] for e in events_of(log) if e["type"] == "decided"]
+            assert len(lines) == len(set(lines)) <= 4 and {"known", "later"} <= set(lines)
         finally:
             servers.close()
 

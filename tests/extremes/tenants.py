@@ -70,6 +70,8 @@ def configuration(rng, dims, temper, traffic):
     if rng.random() < 0.3:
         c["default_reward"] = temper.number()
     if rng.random() < 0.3:
+        c["pending"] = "hallucinate"
+    if rng.random() < 0.3:
         c["challengers"] = {f"c{i}": model(rng, dims) for i in range(rng.choice((1, 2)))}
     if rng.random() < 0.2:
         c["log_candidates"] = True

@@ -236,7 +236,7 @@ def test_every_fault_of_a_configuration_is_one_of_its_patch(boot, name):
 def test_combinations_are_refused_as_by_put(api, name):
     before = api.put_tenant(name, algorithm="ts", context_dim=1)
     assert patched(api, name, {"routing": {"stopped": True}}, expect=422).pointers == ["/routing/stopped"]
-    assert patched(api, name, {"pending": "hallucinate"}, expect=422).pointers == ["/pending"]
+    assert patched(api, name, {"pending": "hallucinate", "forgetting": {"type": "discount"}}, expect=422).pointers == ["/pending"]
     assert patched(api, name, {"guardrail": {"baseline": "nobody"}}, expect=422).pointers == ["/guardrail/baseline"]
     api.observe("u", "a", 1, context=[1], tenant=name)
     assert patched(api, name, {"context_dim": 2}, expect=409).pointers == ["/context_dim"]

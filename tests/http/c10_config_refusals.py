@@ -14,7 +14,11 @@ REFUSED = [
       for kind in ({"type": "heat"}, {"type": "spectral_rbf"}, {"power": 0.5}, {"power": 2})],
     ({"user_kernel": {"type": "heat"}}, "/user_kernel/population"),  # the default row has one
     ({"user_kernel": {"power": 4, "rho": 1e-6, "population": 0}}, "/user_kernel/power"),
-    ({"pending": "hallucinate"}, "/pending"),
+    *[({"pending": "hallucinate", **beside}, "/pending") for beside in (
+        {"confidence": {"type": "cmm"}}, {"confidence": {"type": "lk"}, "representation": {"type": "exact"}},
+        {"algorithm": "igp-ucb"}, {"algorithm": "sup-kernel-ucb", "arm_dim": 1}, {"forgetting": {"type": "discount"}},
+        {"algorithm": "ts", "forgetting": {"type": "half_life"}},
+        {"arm_dim": 1, "user_kernel": {"type": "mmd", "population": 0, "normalize": False}})],
     *[({"confidence": {"type": kind}, "representation": {"type": representation}, "forgetting": {"type": forgetting}}, "/forgetting/type")
       for kind, representation in (("cmm", "kors"), ("ek_plus", "threshold"), ("bkb", "bbkb"), ("lk", "exact"), ("amm", "exact"))
       for forgetting in ("discount", "half_life")],

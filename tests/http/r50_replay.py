@@ -208,7 +208,7 @@ def test_faults_of_the_beginning_are_answered_by_status(api, name):
             (head({"algorithm": "none"}), log, 400, "/0/configuration/algorithm"),
             (head(ts, logs="own"), log, 400, "/0/logs"),
             (head({"algorithm": "sup-kernel-ucb"}), log, 422, "/0/configuration/rule/type"),
-            (head({"algorithm": "ts", "pending": "hallucinate"}), log, 422, "/0/configuration/pending"),
+            (head({"algorithm": "ts", "pending": "hallucinate", "forgetting": {"type": "half_life"}}), log, 422, "/0/configuration/pending"),
             (head(ts), b"", 400, "/1"), (head(ts, log="own"), log, 400, "/1"),
             (head({"algorithm": "lk-gp-ucb", "context_dim": 2}), log, 400, "/1/configuration/context_dim"),
             (head(ts), log.replace(b'"seq":3', b'"seq":4', 1), 400, "/3/seq"),

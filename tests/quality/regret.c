@@ -20,8 +20,11 @@
 #include "model/engine_read.h"
 #include "model/engine_write.h"
 
-#define MOST_ARMS 20u
+#define MOST_ARMS 100u
+#define FEW_ARMS 20u /* of all tasks but the maps, whose draws are numbered by it */
 #define LATE 500u
+#define MAP_SIDE 10u /* arms stand on a square grid */
+#define MAP_LENGTHSCALE 0.2
 #define DISCOUNT 0.999 /* the server's usual one */
 
 /* n_arms rates from lo to hi, evenly spaced, or by equal ratios; or those that are listed. */
@@ -31,7 +34,7 @@ struct task {
     bool is_geometric, is_changing; /* changing: rates change places at half time */
     size_t delay;                   /* decisions between one and its reward */
     double lo, hi, discount;        /* discount: of `forgetting`, 0: none */
-    double rate[MOST_ARMS];         /* 0: see above */
+    double rate[FEW_ARMS];          /* 0: see above */
 };
 
 static const struct task tasks[] = {
@@ -59,20 +62,60 @@ static const struct task tasks[] = {
     {"late", "late, low", 20000, 5, .lo = .01, .hi = .03, .delay = LATE},
     {"late", "prompt, low", 20000, 5, .lo = .01, .hi = .03},
     {"far", "far", 3000, 2, .lo = .1, .hi = .5},
+    {"map", "late, map", 4000, MAP_SIDE *MAP_SIDE, .delay = LATE},
+    {"map", "prompt, map", 4000, MAP_SIDE *MAP_SIDE, .delay = 0},
 };
 #define N_TASKS (sizeof tasks / sizeof *tasks)
 
-/* preset NULL: Beta-Bernoulli Thompson sampling. epsilon < 0: the preset's own. */
+/* preset NULL: Beta-Bernoulli Thompson sampling. epsilon < 0: the preset's own. group: that plays it; NULL: all but
+ * those that have rows of their own. */
 static const struct row {
     const char *name, *preset;
     double epsilon;
-} rows[] = {{"Beta-TS", NULL, 0}, {"laplaced", "laplaced", -1}, {"laplaced, eps 0", "laplaced", 0}};
+    bool is_hallucinating;
+    const char *group;
+} rows[] = {{"Beta-TS", NULL, 0, false, NULL},
+            {"laplaced", "laplaced", -1, false, NULL},
+            {"laplaced, eps 0", "laplaced", 0, false, NULL},
+            {"laplaced, hallucinate", "laplaced", -1, true, "late"},
+            {"ucb", "ucb", -1, false, "late"},
+            {"ucb, hallucinate", "ucb", -1, true, "late"},
+            {"ts", "ts", -1, false, "late"},
+            {"ts, hallucinate", "ts", -1, true, "late"},
+            {"laplaced", "laplaced", -1, false, "map"},
+            {"laplaced, hallucinate", "laplaced", -1, true, "map"},
+            {"ek-ucb", "ek-ucb", -1, false, "map"},
+            {"ek-ucb, hallucinate", "ek-ucb", -1, true, "map"},
+            {"bbkb", "bbkb", -1, false, "map"},
+            {"bbkb, hallucinate", "bbkb", -1, true, "map"}};
 #define N_ROWS (sizeof rows / sizeof *rows)
 
 /* --- the world ---------------------------------------------------------------------------------------------- */
 
+static bool is_map(const struct task *task)
+{
+    return strcmp(task->group, "map") == 0;
+}
+
+/* Where an arm of a map stands, in [0, 1]^2; its rate is a hill with its top near (0.7, 0.3). */
+static void place_of(size_t arm, double *x)
+{
+    x[0] = (double)(arm % MAP_SIDE) / (MAP_SIDE - 1);
+    x[1] = (double)(arm / MAP_SIDE) / (MAP_SIDE - 1);
+}
+
+static double height_of(size_t arm)
+{
+    double x[2];
+
+    place_of(arm, x);
+    return .05 + .5 * exp(-((x[0] - .7) * (x[0] - .7) + (x[1] - .3) * (x[1] - .3)) / (2 * .2 * .2));
+}
+
 static double rate_of(const struct task *task, size_t arm, size_t round)
 {
+    if (is_map(task))
+        return height_of(arm);
     const size_t at = task->is_changing && 2 * round >= task->n_rounds ? task->n_arms - 1 - arm : arm;
     const double part = (double)at / (double)(task->n_arms - 1);
 
@@ -92,7 +135,9 @@ static double best_rate(const struct task *task)
 
 static double reward_of(const struct task *task, uint64_t seed, size_t arm, size_t round)
 {
-    return kb_rng_uniform(seed, KB_STREAM_SIMULATION, round * MOST_ARMS + arm) < rate_of(task, arm, round);
+    const size_t stride = is_map(task) ? MOST_ARMS : FEW_ARMS;
+
+    return kb_rng_uniform(seed, KB_STREAM_SIMULATION, round * stride + arm) < rate_of(task, arm, round);
 }
 
 /* --- players -------------------------------------------------------------------------------------------------- */
@@ -102,7 +147,7 @@ struct player {
     const struct row *row;
     uint64_t seed;
     /* Beta-TS */
-    double won[MOST_ARMS], lost[MOST_ARMS];
+    double won[FEW_ARMS], lost[FEW_ARMS];
     uint64_t n_drawn;
     /* an engine */
     struct kb_engine *engine;
@@ -193,24 +238,42 @@ static const char *arm_name(size_t arm)
     return names[arm];
 }
 
-static void open_engine(struct player *p)
+/* A model that finds no scales is told that rewards lie in [0, 1], and how wide the hill of a map is. */
+static struct kb_spec spec_of(const struct player *p)
 {
     struct kb_spec spec;
-    struct kb_ev_arm arms[MOST_ARMS];
 
-    must(kb_engine_new(&p->engine, kbt_key), "");
-    must(kb_engine_scratch_new(&p->scratch), "");
-    must(kb_spec_preset(&spec, p->row->preset, 0, 0), "");
+    must(kb_spec_preset(&spec, p->row->preset, 0, is_map(p->task) ? 2 : 0), "");
     spec.seed = p->seed % 1000;
     if (p->row->epsilon >= 0)
         spec.rule.epsilon = p->row->epsilon;
+    if (p->row->is_hallucinating)
+        spec.pending = KB_PENDING_HALLUCINATE;
     if (p->task->discount > 0) {
         spec.forgetting.type = KB_FORGET_DISCOUNT;
         spec.forgetting.discount = p->task->discount;
     }
+    if (!spec.is_tuned) {
+        spec.repr.lambda = spec.repr.mu = 0.25;
+        spec.arm_kernel.lengthscale = MAP_LENGTHSCALE;
+    }
+    return spec;
+}
+
+static void open_engine(struct player *p)
+{
+    const struct kb_spec spec = spec_of(p);
+    struct kb_ev_arm arms[MOST_ARMS];
+    double place[MOST_ARMS][2];
+
+    must(kb_engine_new(&p->engine, kbt_key), "");
+    must(kb_engine_scratch_new(&p->scratch), "");
     put(p, (struct kb_event){.type = KB_EV_CONFIGURED, .as.configured = {.spec = &spec, .version = 1}});
-    for (size_t a = 0; a < p->task->n_arms; a++)
-        arms[a] = (struct kb_ev_arm){.id = arm_name(a), .is_active = true};
+    for (size_t a = 0; a < p->task->n_arms; a++) {
+        place_of(a, place[a]);
+        arms[a] =
+            (struct kb_ev_arm){.id = arm_name(a), .is_active = true, .features = is_map(p->task) ? place[a] : NULL};
+    }
     put(p,
         (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = true, .put = arms, .n_put = p->task->n_arms}});
 }
@@ -232,7 +295,9 @@ static size_t choose_by_engine(struct player *p, size_t round)
     must(kb_engine_fit_scratch(p->engine, p->scratch, 0, 0), "");
     must(kb_engine_decide(p->engine, &q, p->scratch, &d, NULL), "");
     const size_t arm = d.chosen;
-    const struct kb_ev_slot slot = {arm_name(arm), NULL};
+    double place[2];
+    place_of(arm, place);
+    const struct kb_ev_slot slot = {arm_name(arm), is_map(p->task) ? place : NULL};
     snprintf(id, sizeof id, "d%zu", round);
     put(p, (struct kb_event){.type = KB_EV_DECIDED,
                              .as.decided = {.decision = id,
@@ -294,6 +359,11 @@ static uint64_t number(int argc, char **argv, int i, uint64_t usual)
     return argc > i ? strtoull(argv[i], NULL, 10) : usual;
 }
 
+static bool plays(const struct row *row, const struct task *task)
+{
+    return row->group != NULL ? strcmp(row->group, task->group) == 0 : !is_map(task);
+}
+
 int main(int argc, char **argv)
 {
     const uint64_t n_seeds = number(argc, argv, 1, 20), step = number(argc, argv, 2, 1),
@@ -301,7 +371,7 @@ int main(int argc, char **argv)
 
     for (size_t i = 0; i < N_TASKS; i++)
         for (size_t k = 0; k < N_ROWS && (argc <= 4 || strcmp(argv[4], tasks[i].name) == 0); k++)
-            for (uint64_t seed = first; seed < n_seeds; seed += step)
+            for (uint64_t seed = first; plays(&rows[k], &tasks[i]) && seed < n_seeds; seed += step)
                 play(&tasks[i], &rows[k], seed);
     return 0;
 }

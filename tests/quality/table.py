@@ -77,9 +77,9 @@ def drift_table(runs):
 
 def late_table(runs):
     lines = [f"| tasks | row | late | prompt | late / prompt | asked at most {MOST_LATE:g} |", "|---" * 6 + "|"]
-    for task in (t for t in runs.of("late") if t.startswith("late")):
+    for task in (t for t in runs.of("late") + runs.of("map") if t.startswith("late")):
         prompt = task.replace("late", "prompt")
-        for row in ROWS:
+        for row in (row for of, row in runs.halves if of == task):
             ratio = runs.mean(task, row) / runs.mean(prompt, row)
             asked = said(ratio <= MOST_LATE) if row != REFERENCE else ""
             lines.append(f"| {task}; {prompt} | {row} | {runs.cell(task, row)} | {runs.cell(prompt, row)} | {ratio:.2f} | {asked} |")

@@ -243,11 +243,26 @@ static struct kb_spec extra_spec(size_t i)
     return spec;
 }
 
+static struct kb_spec spec_of(size_t preset);
+
+/* A model whose deviations know open decisions, where it may. */
+static struct kb_spec open_spec(size_t preset)
+{
+    const struct kb_spec spec = spec_of(preset);
+    struct kb_spec open = spec;
+
+    open.conf.type = KB_CONF_FIXED;
+    open.pending = KB_PENDING_HALLUCINATE;
+    return kb_spec_check(&open, NULL) == KB_OK ? open : spec;
+}
+
 static struct kb_spec spec_of(size_t preset)
 {
     struct kb_spec spec;
     const bool is_plain = preset % 2 == 1;
 
+    if (preset >= n_presets() + N_EXTRA)
+        return open_spec(preset - n_presets() - N_EXTRA);
     if (preset >= n_presets())
         return extra_spec(preset - n_presets());
     ck_assert_int_eq(kb_spec_preset(&spec, kb_preset_name(preset), is_plain ? 0 : 2, is_plain ? 0 : 3), KB_OK);
@@ -1083,7 +1098,7 @@ END_TEST
 
 int main(void)
 {
-    const int n = (int)n_presets() + N_EXTRA;
+    const int n = 2 * (int)n_presets() + N_EXTRA; /* again, with open decisions */
     Suite *suite = suite_create("engine");
     TCase *each = tcase_create("every preset"), *some = tcase_create("cases");
 

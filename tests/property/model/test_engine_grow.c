@@ -37,7 +37,8 @@ static void counting_free(void *ptr)
 
 static const struct kb_alloc_hook counting = {counting_realloc, counting_free};
 
-/* Growing dictionary, dictionary by chance, all points; and the same where all three forget. */
+/* Growing dictionary, dictionary by chance, all points; the same where all three forget, and where their deviations
+ * know open decisions. */
 static const char *const presets[] = {"laplaced-kors", "ek-ucb", "lk-gp-ucb"};
 #define N_PRESETS 3u
 
@@ -47,7 +48,10 @@ static struct kb_engine *open_engine(size_t which, uint64_t *seq)
     struct kb_spec spec;
     ck_assert_int_eq(kb_engine_new(&e, kbt_key), KB_OK);
     ck_assert_int_eq(kb_spec_preset(&spec, presets[which % N_PRESETS], 2, 0), KB_OK);
-    if (which >= N_PRESETS) {
+    if (which >= 2 * N_PRESETS) {
+        spec.conf.type = KB_CONF_FIXED;
+        spec.pending = KB_PENDING_HALLUCINATE;
+    } else if (which >= N_PRESETS) {
         spec.conf.type = KB_CONF_FIXED;
         spec.forgetting.type = KB_FORGET_DISCOUNT;
         spec.forgetting.discount = 0.98;

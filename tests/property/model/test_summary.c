@@ -136,6 +136,17 @@ static size_t n_presets(void)
     return n;
 }
 
+/* A model whose deviations know open decisions, where it may. */
+static struct kb_spec with_open(struct kb_spec spec)
+{
+    struct kb_spec open = spec;
+
+    open.conf.type = KB_CONF_FIXED;
+    open.conf.is_mixture = false;
+    open.pending = KB_PENDING_HALLUCINATE;
+    return kb_spec_check(&open, NULL) == KB_OK ? open : spec;
+}
+
 static struct kb_spec spec_of(size_t i)
 {
     struct kb_spec spec;
@@ -147,6 +158,8 @@ static struct kb_spec spec_of(size_t i)
         return spec;
     }
     i -= n_presets();
+    if (i >= N_EXTRA)
+        return with_open(spec_of(i - N_EXTRA));
     if (i >= 4) { /* models that forget, with corrections */
         ck_assert_int_eq(kb_spec_preset(&spec, i == 4 ? "coop-kernel-ucb" : "ek-ucb", 2, 3), KB_OK);
         spec.forgetting.type = i == 5 ? KB_FORGET_HALF_LIFE : KB_FORGET_DISCOUNT;
@@ -565,7 +578,7 @@ END_TEST
 
 int main(void)
 {
-    const int n = (int)n_presets() + N_EXTRA;
+    const int n = 2 * (int)n_presets() + N_EXTRA; /* again, with open decisions */
     Suite *suite = suite_create("summary");
     TCase *each = tcase_create("every preset"), *some = tcase_create("cases");
 

@@ -223,7 +223,9 @@ static const struct {
     {"{\"representation\":{\"q\":0}}", 400, "/representation/q"},
     {"{\"representation\":{\"q\":\"5\"}}", 400, "/representation/q"},
     {"{\"representation\":{\"batch_ratio\":0.99}}", 400, "/representation/batch_ratio"},
-    {"{\"pending\":\"hallucinate\"}", 422, "/pending"},
+    {"{\"pending\":\"guess\"}", 400, "/pending"},
+    {"{\"pending\":\"hallucinate\",\"forgetting\":{\"type\":\"discount\"}}", 422, "/pending"},
+    {"{\"pending\":\"hallucinate\",\"algorithm\":\"cmm-ucb\"}", 422, "/pending"},
     /* combinations; laplaced-kors has a population */
     {"{\"algorithm\":\"laplaced-kors\",\"user_kernel\":{\"type\":\"heat\"}}", 422, "/user_kernel/population"},
     {"{\"algorithm\":\"laplaced-kors\",\"user_kernel\":{\"type\":\"spectral_rbf\"}}", 422, "/user_kernel/population"},

@@ -813,6 +813,87 @@ START_TEST(a_full_disk_of_a_copy_loses_nothing_that_the_log_has)
 }
 END_TEST
 
+#define ALONE "{\"algorithm\":\"ts\",\"on_log_failure\":\"decide\"}"
+
+static struct ld_op *op_plain(struct ld_tenant *t, const char *json, const char *id)
+{
+    struct ld_op *op = op_select(t, json, id);
+
+    op->is_plain = true;
+    return op;
+}
+
+/* It has the arm that was drawn, and no id that a reward could name. */
+static void expect_unrecorded(struct ld_tenant *t, struct ld_op *op)
+{
+    char arm[64];
+
+    ck_assert_int_eq(settle_op(t, op), 200);
+    ck_assert_int_eq(strncmp(op->reply, "{\"recorded\":false,\"arm\":", 24), 0);
+    snprintf(arm, sizeof arm, "\"arm\":\"%s\"", op->event.as.decided.slots[0].arm);
+    ck_assert_ptr_nonnull(strstr(op->reply, arm));
+    ck_assert_ptr_null(strstr(op->reply, "decision"));
+    ld_op_free(op);
+}
+
+/* Of a log that gives no turn, and of one that takes no batch. */
+START_TEST(a_tenant_that_chose_so_decides_while_the_log_is_away_and_records_nothing)
+{
+    struct ld_tenant *t;
+
+    begin_with(ALONE, FOUR);
+    t = node[1].t;
+    expect_status(t, op_plain(t, "{\"user\":\"u\",\"decision\":\"mine\"}", NULL), 200);
+    const uint64_t before = counts_of(t).decided;
+    *(_i == 0 ? &shared.odds.untaken : &shared.odds.down) = 1;
+    expect_unrecorded(t, op_plain(t, "{\"user\":\"u\"}", "d1"));
+    expect_unrecorded(t, op_plain(t, "{\"user\":\"u\",\"decision\":\"other\"}", NULL));
+    ck_assert_uint_eq(node[1].metrics.shared.unrecorded, 2);
+    expect_status(t, op_select(t, "{\"user\":\"u\"}", "d2"), 503); /* of another route, whose answer has no such form */
+    expect_status(t, op_rewards(t, "{\"decision\":\"mine\",\"reward\":1}"), 503);
+    if (_i == 0) { /* what the log has under the id is the answer, as long as the copy has it */
+        struct ld_op *op = op_plain(t, "{\"user\":\"u\",\"decision\":\"mine\"}", NULL);
+        ck_assert_int_eq(settle_op(t, op), 200);
+        ck_assert_int_eq(strncmp(op->reply, "{\"decision\":\"mine\"", 18), 0);
+        ld_op_free(op);
+    }
+    shared.odds = (struct kbt_shared_odds){.behind = 0};
+    ck_assert_uint_eq(counts_of(t).decided, before);
+    expect_status(t, op_rewards(t, "{\"decision\":\"other\",\"reward\":1}"), 404);
+    expect_status(t, op_plain(t, "{\"user\":\"u\",\"decision\":\"other\"}", NULL), 200);
+    expect_reply(t, op_rewards(t, "{\"decision\":\"other\",\"reward\":1}"), APPLIED);
+    follow(0);
+    ck_assert_uint_eq(counts_of(node[0].t).decided, before + 1);
+    end();
+}
+END_TEST
+
+/* Nobody knows whether the decision was recorded, so nobody is told that it was not. */
+START_TEST(a_decision_whose_outcome_is_unknown_is_not_called_unrecorded)
+{
+    begin_with(ALONE, FOUR);
+    shared.odds = (struct kbt_shared_odds){.unknown_in = 1, .unsettled = 1};
+    struct ld_op *op = op_plain(node[1].t, "{\"user\":\"u\",\"decision\":\"mine\"}", NULL);
+    ck_assert_int_eq(settle_op(node[1].t, op), 503);
+    ld_op_free(op);
+    shared.odds = (struct kbt_shared_odds){.behind = 0};
+    expect_status(node[1].t, op_plain(node[1].t, "{\"user\":\"u\",\"decision\":\"mine\"}", NULL), 200);
+    follow(0);
+    ck_assert_uint_eq(counts_of(node[0].t).decided, 1);
+    end();
+}
+END_TEST
+
+START_TEST(a_tenant_that_chose_nothing_refuses_while_the_log_is_away)
+{
+    begin_with(PLAIN, FOUR);
+    shared.odds.untaken = 1;
+    expect_status(node[1].t, op_plain(node[1].t, "{\"user\":\"u\"}", "d1"), 503);
+    shared.odds.untaken = 0;
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shared_turn");
@@ -837,6 +918,9 @@ int main(void)
     tcase_add_test(single, a_log_with_other_lines_stops_changes_and_leaves_reading);
     tcase_add_test(single, who_is_far_behind_reads_on_before_it_keeps_others_from_the_row);
     tcase_add_test(single, who_writes_without_a_pause_keeps_nobody_out);
+    tcase_add_loop_test(single, a_tenant_that_chose_so_decides_while_the_log_is_away_and_records_nothing, 0, 2);
+    tcase_add_test(single, a_decision_whose_outcome_is_unknown_is_not_called_unrecorded);
+    tcase_add_test(single, a_tenant_that_chose_nothing_refuses_while_the_log_is_away);
     tcase_add_test(single, a_full_disk_of_a_copy_loses_nothing_that_the_log_has);
     suite_add_tcase(suite, single);
     return kbt_run_suite(suite);

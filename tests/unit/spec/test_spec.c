@@ -491,6 +491,34 @@ START_TEST(what_forgets_needs_confidence_fixed_and_no_elimination)
 }
 END_TEST
 
+/* Bounds are of rewards that have come, levels of what they have learned; what fades has no weight to be taken back by;
+ * and a learned kernel has one owner. A preset's own bounds give way. */
+START_TEST(open_decisions_need_confidence_fixed_and_a_model_that_stays)
+{
+    for (int conf = 0; conf < KB_CONF_N; conf++) {
+        struct kb_spec s = preset("lk-gp-ucb", 2, 3);
+        s.conf.type = (enum kb_conf_type)conf;
+        s.pending = KB_PENDING_HALLUCINATE;
+        if (conf != KB_CONF_FIXED)
+            expect_refused(&s, KB_EUNSUPPORTED, "/pending");
+        else
+            ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+        kb_spec_drop_unserved_confidence(&s);
+        ck_assert_int_eq(kb_spec_check(&s, NULL), KB_OK);
+    }
+    struct kb_spec sup = preset("sup-kernel-ucb", 2, 3), fading = preset("ts", 0, 0),
+                   learned = preset("coop-kernel-ucb", 2, 3), a = preset("ts", 0, 0), b = a;
+    sup.pending = fading.pending = learned.pending = b.pending = KB_PENDING_HALLUCINATE;
+    fading.forgetting.type = KB_FORGET_DISCOUNT;
+    learned.user_kernel.type = KB_USER_MMD;
+    expect_refused(&sup, KB_EUNSUPPORTED, "/pending");
+    expect_refused(&fading, KB_EUNSUPPORTED, "/pending");
+    expect_refused(&learned, KB_EUNSUPPORTED, "/pending");
+    ck_assert(!kb_spec_same_model(&a, &b));
+    ck_assert_uint_ne(kb_spec_digest(&a, 1), kb_spec_digest(&b, 1));
+}
+END_TEST
+
 START_TEST(the_graph_baselines_are_what_the_paper_says)
 {
     struct kb_spec gob = preset("gob-lin", 0, 3), graph = preset("graph-ucb", 0, 3);
@@ -757,8 +785,9 @@ int main(void)
         counts_out_of_range_are_named, types_past_the_end_are_refused, kernels_of_coordinates_need_coordinates,
         a_learned_kernel_needs_vectors_and_neither_population_nor_normalisation,
         a_population_needs_the_laplacian_at_power_one, variances_of_isolated_users_stay_in_range,
-        user_kernels_read_their_own_parameters_only, the_graph_baselines_are_what_the_paper_says,
-        median_wants_a_kernel_with_a_lengthscale, rules_that_need_the_exact_posterior_are_refused_on_dictionaries,
+        user_kernels_read_their_own_parameters_only, open_decisions_need_confidence_fixed_and_a_model_that_stays,
+        the_graph_baselines_are_what_the_paper_says, median_wants_a_kernel_with_a_lengthscale,
+        rules_that_need_the_exact_posterior_are_refused_on_dictionaries,
         a_ball_over_a_dictionary_needs_rewards_that_stay_as_they_were_told,
         what_forgets_needs_confidence_fixed_and_no_elimination,
         rules_that_read_a_spectrum_make_another_model_than_those_that_do_not,
