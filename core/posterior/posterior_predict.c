@@ -36,8 +36,8 @@ const struct kb_posterior *kb_posterior_of_sd(const struct kb_posterior *p)
 void kb_posterior_solve_block(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,
                               double *mean, double *variance)
 {
-    (p->n_open > 0 && p->ops->predict_open != NULL ? p->ops->predict_open : p->ops->predict_block)(
-        p, block, ld, n_c, diag, mean, variance);
+    (p->n_open > 0 && p->ops->predict_open != NULL ? p->ops->predict_open
+                                                   : p->ops->predict_block)(p, block, ld, n_c, diag, mean, variance);
 }
 
 /* KB_BLOCK candidates at a time: kernel values first, then the representation's solves on the whole block. */

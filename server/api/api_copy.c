@@ -129,8 +129,8 @@ static bool is_shareable(const struct ld_call *c, const struct ld_restored *rest
         return true;
     if (restored->has_summary)
         ld_problem_alone(p, "a tenant whose log was compacted");
-    else if (restored->is_relaxed || restored->has_retention)
-        ld_problem_alone(p, restored->is_relaxed ? "a tenant with `durability` relaxed" : "a tenant with `retention`");
+    else if (restored->is_relaxed)
+        ld_problem_alone(p, "a tenant with `durability` relaxed");
     return p->status == 0;
 }
 
@@ -196,7 +196,9 @@ bool api_rank_model_put(struct ld_call *c, struct ld_reply *out)
                              .max_bytes = atomic_load(&c->server->world.tenant_quota)};
     struct ld_problem *p = out->problem;
     struct ld_restored restored;
-    if (how.path == NULL)
+    if (c->server->world.shared != NULL)
+        ld_problem_alone(p, "exchange of a tenant for another");
+    else if (how.path == NULL)
         ld_problem_set(p, 503, "out of memory");
     else if (pay_for_copy(c, p))
         bring_in(c, &how, &restored, ld_tenants_replace, p);

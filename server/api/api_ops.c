@@ -196,6 +196,7 @@ static void measure_log(struct ld_server *s)
     ld_tenants_nodes(s->tenants, &view);
     ld_gauge_set(&m->is_up, view.down_us == 0);
     ld_gauge_set(&m->n_standbys, view.n_standbys > 0 ? (uint64_t)view.n_standbys : 0);
+    ld_gauge_set(&m->has_standbys, view.n_standbys >= 0);
     ld_gauge_set(&m->n_nodes, view.n_nodes);
     ld_gauge_set(&m->lag_us, (uint64_t)view.lag_us);
 }

@@ -196,13 +196,10 @@ static bool is_shareable(const struct ld_call *c, const struct ld_settings *sett
     const char *const alone = "cannot be had yet where several servers share a log (--log)";
     if (c->server->world.shared == NULL)
         return true;
-    const bool is_kept = settings->keep_events == 0 && settings->keep_age_ms == 0;
-    if (!is_kept || settings->is_relaxed)
+    if (settings->is_relaxed) {
         ld_problem_set(p, 422, "the configuration asks for what servers that share a log cannot do yet");
-    if (!is_kept)
-        ld_problem_add(p, "/retention", "%s", alone);
-    if (settings->is_relaxed)
         ld_problem_add(p, "/durability", "relaxed %s", alone);
+    }
     return p->status == 0;
 }
 
@@ -313,8 +310,9 @@ bool fill_erase(struct ld_call *c, struct ld_op *op, struct ld_problem *p)
     return p->status == 0;
 }
 
-/* {"action", "seq"?, "fault"?, "opens", "detail"?} */
-static char *encode_repair(const struct ld_repair *done, const char *fault, const struct ld_problem *opening, size_t *n)
+/* {"action", "seq"?, "fault"?, "lines"?, "file"?, "opens", "detail"?} */
+static char *encode_repair(const struct ld_repair *done, const char *fault, const struct ld_repaired *log,
+                           const struct ld_problem *opening, size_t *n)
 {
     struct ld_text t;
     ld_text_init(&t);
@@ -324,6 +322,10 @@ static char *encode_repair(const struct ld_repair *done, const char *fault, cons
         ld_text_put_count(&t, "seq", done->seq);
     if (fault[0] != '\0')
         ld_text_put_string(&t, "fault", fault);
+    if (done->action >= LD_REPAIR_PUSH)
+        ld_text_put_count(&t, "lines", log->n_lines);
+    if (log->file[0] != '\0')
+        ld_text_put_string(&t, "file", log->file);
     ld_text_put_bool(&t, "opens", opening->status == 0);
     if (opening->status != 0)
         ld_text_put_string(&t, "detail", opening->detail);
@@ -338,18 +340,22 @@ bool api_tenant_repair(struct ld_call *c, struct ld_reply *out)
     struct ld_doc *doc = NULL;
     struct ld_problem opening;
     struct ld_repair wanted;
+    struct ld_repaired done;
     struct ld_message fault;
     bool is_done = ld_call_parse(c, &doc, out->problem) == 0 && ld_decode_repair(doc, &wanted, out->problem) == 0;
-    if (is_done) {
+    if (is_done && wanted.action < LD_REPAIR_PUSH && c->server->world.shared != NULL) {
+        ld_problem_alone(out->problem, "repair of a line");
+        is_done = false;
+    } else if (is_done) {
         strcpy(wanted.by, c->caller.key);
-        is_done = ld_tenants_repair(tenants, c->name, &wanted, &fault, out->problem) == 0;
+        is_done = ld_tenants_repair(tenants, c->name, &wanted, &fault, &done, out->problem) == 0;
     }
     ld_doc_free(doc);
     if (!is_done)
         return true;
     ld_problem_init(&opening);
     ld_tenant_release(ld_tenants_get(tenants, c->name, &opening));
-    out->text = encode_repair(&wanted, fault.text, &opening, &out->n);
+    out->text = encode_repair(&wanted, fault.text, &done, &opening, &out->n);
     return true;
 }
 

@@ -138,14 +138,6 @@ void ld_problem_alone(struct ld_problem *p, const char *what)
     ld_problem_set(p, 501, "%s: this cannot be done yet where several servers share a log (--log)", what);
 }
 
-/* What no server of several may do for all of them yet (docs/CLUSTER.md). */
-static bool check_alone(const struct ld_call *c, struct ld_problem *p)
-{
-    if (c->route->alone != NULL && c->server->world.shared != NULL)
-        ld_problem_alone(p, c->route->alone);
-    return p->status == 0;
-}
-
 /* Without --default-tenant a request may be about no tenant. */
 static bool check_name(const struct ld_call *c, struct ld_problem *p)
 {
@@ -193,8 +185,8 @@ static bool check_head(struct ld_call *c, struct ld_problem *p)
         return false;
     }
     find_name(c);
-    return ld_access_allow(c, p) && check_alone(c, p) && (!c->is_of_2022 || ld_rank_version_allow(c, p)) &&
-           has_no_stray_query(c, p) && has_no_stray_header(c, p) && check_name(c, p) && check_media(c, p);
+    return ld_access_allow(c, p) && (!c->is_of_2022 || ld_rank_version_allow(c, p)) && has_no_stray_query(c, p) &&
+           has_no_stray_header(c, p) && check_name(c, p) && check_media(c, p);
 }
 
 /* Whose turn it is when the request is complete: the tenant's that is named. What is done elsewhere, or for nobody,

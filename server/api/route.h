@@ -77,7 +77,6 @@ struct ld_route {
     const struct ld_task_kind *task; /* of LD_OP_TASK */
     /* Fills that op, for which the doc is parsed already. False with *p. NULL: there is nothing to fill in. */
     bool (*fill)(struct ld_call *c, struct ld_op *op, struct ld_problem *p);
-    const char *alone; /* what it is called where it is refused because a log is shared; NULL: it works there, too */
     const struct ld_door *door; /* NULL: the protocol is ours */
 };
 

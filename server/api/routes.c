@@ -4,16 +4,12 @@
 #include "api/route.h"
 #include "task/tasks.h"
 
-#define HANDLED(handle) handle, LD_OP_EVENT, NULL, NULL, NULL, NULL
-#define QUEUED(op, fill) NULL, op, NULL, fill, NULL, NULL
-#define TASK(kind, fill) NULL, LD_OP_TASK, &kind, fill, NULL, NULL
-/* What works on a server that has its logs to itself alone, by its name. */
-#define HANDLED_ALONE(handle, name) handle, LD_OP_EVENT, NULL, NULL, name, NULL
-#define TASK_ALONE(kind, fill, name) NULL, LD_OP_TASK, &kind, fill, name, NULL
+#define HANDLED(handle) handle, LD_OP_EVENT, NULL, NULL, NULL
+#define QUEUED(op, fill) NULL, op, NULL, fill, NULL
+#define TASK(kind, fill) NULL, LD_OP_TASK, &kind, fill, NULL
 /* Of another protocol than ours. */
-#define AT_DOOR(door, handle) handle, LD_OP_EVENT, NULL, NULL, NULL, &door
-#define TASK_AT_DOOR(door, kind, fill) NULL, LD_OP_TASK, &kind, fill, NULL, &door
-#define AT_DOOR_ALONE(door, handle, name) handle, LD_OP_EVENT, NULL, NULL, name, &door
+#define AT_DOOR(door, handle) handle, LD_OP_EVENT, NULL, NULL, &door
+#define TASK_AT_DOOR(door, kind, fill) NULL, LD_OP_TASK, &kind, fill, &door
 
 /* clang-format off */
 /* The role is what a key must have; call.c says what else is asked. */
@@ -44,10 +40,10 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/personalizer/{v}/evaluations/{e}", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL,    LD_TENANT_OF_HEADER,  LD_WORK_LOOK,    AT_DOOR(ld_rank_door, api_rank_evaluation_get)},
     {"DELETE", "/personalizer/{v}/evaluations/{e}", LD_BODY_NONE, LD_ROLE_MANAGE, LD_IN_SERVING, LD_TENANT_OF_HEADER, LD_WORK_REQUEST, TASK_AT_DOOR(ld_rank_door, ld_evaluating, fill_rank_no_evaluation)},
     {"GET",    "/personalizer/{v}/model",  LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_OF_HEADER,  LD_WORK_COPY,    AT_DOOR(ld_rank_door, api_rank_model_get)},
-    {"PUT",    "/personalizer/{v}/model",  LD_BODY_DATABASE, LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_TO_REPLACE, LD_WORK_TOLD,    AT_DOOR_ALONE(ld_rank_door, api_rank_model_put, "exchange of a tenant for another")},
+    {"PUT",    "/personalizer/{v}/model",  LD_BODY_DATABASE, LD_ROLE_MANAGE,   LD_AS_TRANSFER, LD_TENANT_TO_REPLACE, LD_WORK_TOLD,    AT_DOOR(ld_rank_door, api_rank_model_put)},
     {"DELETE", "/personalizer/{v}/model",  LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_REQUEST, AT_DOOR(ld_rank_door, api_rank_model_delete)},
     {"GET",    "/personalizer/{v}/model/properties", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_LOOK, AT_DOOR(ld_rank_door, api_rank_model_properties)},
-    {"DELETE", "/personalizer/{v}/logs",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    AT_DOOR_ALONE(ld_rank_door, api_rank_logs_delete, "compaction of a log")},
+    {"DELETE", "/personalizer/{v}/logs",   LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_HEADER,  LD_WORK_TOLD,    AT_DOOR(ld_rank_door, api_rank_logs_delete)},
     {"GET",    "/personalizer/{v}/logs/properties", LD_BODY_NONE, LD_ROLE_READ, LD_ON_POOL, LD_TENANT_OF_HEADER, LD_WORK_LOOK, AT_DOOR(ld_rank_door, api_rank_logs_properties)},
     {"GET",    "/route/{t}",               LD_BODY_NONE,     LD_ROLE_DECIDE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    HANDLED(api_route)},
     {"GET",    "/tenants",                 LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_tenant_list)},
@@ -65,11 +61,11 @@ const struct ld_route ld_routes[] = {
     {"GET",    "/tenants/{t}/limits",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_REQUEST, HANDLED(api_limits_get)},
     {"PUT",    "/tenants/{t}/limits",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_ON_POOL,     LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_limits_put)},
     {"POST",   "/tenants/{t}/rebuild",     LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    QUEUED(LD_OP_REBUILD, NULL)},
-    {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK_ALONE(ld_compaction, fill_compact, "compaction of a log")},
+    {"POST",   "/tenants/{t}/compact",     LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK(ld_compaction, fill_compact)},
     {"POST",   "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_FOLD,    TASK(ld_verification, NULL)},
     {"GET",    "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_REQUEST, HANDLED(api_verification_get)},
     {"DELETE", "/tenants/{t}/verify",      LD_BODY_NONE,     LD_ROLE_MANAGE,   LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_REQUEST, HANDLED(api_verification_delete)},
-    {"POST",   "/tenants/{t}/repair",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED_ALONE(api_tenant_repair, "repair of a tenant")},
+    {"POST",   "/tenants/{t}/repair",      LD_BODY_JSON,     LD_ROLE_ADMIN,    LD_AS_TRANSFER, LD_TENANT_NOT_OPENED, LD_WORK_TOLD,    HANDLED(api_tenant_repair)},
     {"GET",    "/tenants/{t}/challengers", LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_challengers_get)},
     {"GET",    "/tenants/{t}/experiment",  LD_BODY_NONE,     LD_ROLE_READ,     LD_ON_POOL,     LD_TENANT_OF_PATH,    LD_WORK_LOOK,    HANDLED(api_experiment_get)},
     {"POST",   "/tenants/{t}/evaluations", LD_BODY_JSON,     LD_ROLE_MANAGE,   LD_IN_SERVING,  LD_TENANT_OF_PATH,    LD_WORK_TOLD,    TASK(ld_evaluating, fill_evaluation)},

@@ -41,7 +41,12 @@ static const char *const NAMES[] = {"before_append",
                                     "before_shared_rewrite",
                                     "after_shared_erasure",
                                     "mid_renewal",
-                                    "before_renewal"};
+                                    "before_renewal",
+                                    "before_shared_summary",
+                                    "before_shared_compaction",
+                                    "after_shared_summary",
+                                    "before_shared_push",
+                                    "before_rewind"};
 
 /* What the environment asked for. Written once, before any reader. */
 static const char *armed;

@@ -12,6 +12,11 @@
  *   after_shared_erasure   the shared log has it, and not the copy
  *   mid_renewal     a batch of a log that was rewritten is held against the copy
  *   before_renewal  the copy is renewed in the transaction, which is not committed
+ *   before_shared_summary  a summary is to go into the shared log, nothing was sent
+ *   before_shared_compaction  it is in the transaction, which is not committed
+ *   after_shared_summary   it is in the shared log, and not read back
+ *   before_shared_push     lost lines are in the transaction, but for the last
+ *   before_rewind          lines are kept in a file, the copy is as it was
  *   before_append   a batch is reserved, nothing is in the file
  *   after_append    its rows are written in the transaction, which is not committed
  *   after_commit    the batch is durable, not applied, not answered

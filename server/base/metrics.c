@@ -97,6 +97,7 @@ const size_t ld_n_metrics = sizeof ld_metric_table / sizeof *ld_metric_table;
 const struct ld_metric ld_shared_metric_table[] = {
     {"log_up", NULL, LD_GAUGE, 1, FIELD(shared.is_up), "1 while the shared log answers and may acknowledge."},
     {"log_sync_standbys", NULL, LD_GAUGE, 1, FIELD(shared.n_standbys), "Standbys that commits wait for; 0 as well where nobody asks (--log-sync trusted)."},
+    {"log_standbys_known", NULL, LD_GAUGE, 1, FIELD(shared.has_standbys), "1 while the primary tells how many standbys commits wait for; 0 where it is away, or nobody asks."},
     {"nodes", NULL, LD_GAUGE, 1, FIELD(shared.n_nodes), "Servers of the shared log that it has heard from in the last 15 seconds."},
     {"log_take_seconds", NULL, LD_HISTOGRAM, IN_US, FIELD(shared.take_time), "From the wish for a tenant's turn to having it."},
     {"log_append_seconds", NULL, LD_HISTOGRAM, IN_US, FIELD(shared.append_time), "Commits in the shared log."},

@@ -61,7 +61,7 @@ struct ld_shared_metrics {
     _Atomic uint64_t unrecorded;                  /* decisions that were answered while the log was away */
     _Atomic uint64_t chain_breaks;                /* takes that found another log than the copy's */
     _Atomic uint64_t polls, poll_failures;
-    _Atomic uint64_t is_up, n_standbys, n_nodes, lag_us, generation_lag; /* read for a scrape */
+    _Atomic uint64_t is_up, n_standbys, has_standbys, n_nodes, lag_us, generation_lag; /* read for a scrape */
 };
 
 /* What comes of a reward under /personalizer. */

@@ -127,7 +127,7 @@ const struct ld_rules ld_promote_rules = {(const struct ld_rule[]){
 }, 2, 0x1};
 
 const struct ld_rules ld_repair_rules = {(const struct ld_rule[]){
-    {.key = "action", .choices = (const char *const[]){"read_only", "drop", "lift", NULL}},
+    {.key = "action", .choices = (const char *const[]){"read_only", "drop", "lift", "push", "rewind", NULL}},
     {.key = "seq", .lo = 1, .hi = 9007199254740991},
 }, 2, 0x1};
 

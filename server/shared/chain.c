@@ -16,6 +16,17 @@ void ld_chain(unsigned char out[LD_CHAIN_BYTES], const unsigned char before[LD_C
     crypto_generichash_final(&state, out, LD_CHAIN_BYTES);
 }
 
+const char *ld_shared_behind(const char *body, size_t n_body, uint64_t n)
+{
+    const char *at = body, *end = body + n_body;
+
+    for (uint64_t i = 0; i < n && at != NULL; i++) {
+        at = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+        at = at != NULL ? at + 1 : NULL;
+    }
+    return at != end ? at : NULL;
+}
+
 bool ld_shared_replace(struct ld_text *out, const struct ld_shared_batch *batch, const struct ld_shared_line *line,
                        size_t n, size_t *at)
 {

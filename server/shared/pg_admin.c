@@ -36,7 +36,8 @@ static bool ask(PGconn *pg, const char *sql, char *out, size_t n, struct ld_mess
 }
 
 /* In order; the tables have as many versions as there are files. A new one is a new file in schema/ and a row here. */
-static const char *const migrations[] = {ld_embed_shared_0001_sql, ld_embed_shared_0002_sql, ld_embed_shared_0003_sql};
+static const char *const migrations[] = {ld_embed_shared_0001_sql, ld_embed_shared_0002_sql, ld_embed_shared_0003_sql,
+                                         ld_embed_shared_0004_sql};
 
 int ld_pg_schema_version(void)
 {

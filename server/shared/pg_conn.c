@@ -21,13 +21,19 @@
     " INSERT INTO laplaced.batch (tenant, seq, n, at, node, nonce, hash, body)"                                        \
     " SELECT id, $3::bigint, $4::bigint, $5::bigint, $6::text, $7::bigint, $8::bytea, $9::bytea FROM moved"
 
-#define TIP "SELECT last, hash, deleted_at IS NOT NULL, generation FROM laplaced.tenant WHERE id = $1::bigint"
+#define TIP "SELECT last, hash, deleted_at IS NOT NULL, generation, first FROM laplaced.tenant WHERE id = $1::bigint"
 
-/* The number's row is locked from here to the commit, so that numbers become known in their order. */
+/* The number's row is locked from here to the commit, so that numbers become known in their order. A log that was set
+ * back has had greater ones, which copies know. */
 #define GENERATE                                                                                                       \
-    "WITH next AS (UPDATE laplaced.generation SET number = number + 1 RETURNING number)"                               \
-    " UPDATE laplaced.tenant SET last = $3::bigint, hash = $4::bytea, generation = next.number FROM next"              \
+    "WITH next AS (UPDATE laplaced.generation SET number = greatest(number + 1, $5::bigint) RETURNING number)"         \
+    " UPDATE laplaced.tenant SET last = $3::bigint, hash = $4::bytea, generation = next.number,"                       \
+    " rewritten = CASE WHEN $6::bigint IS NULL THEN next.number ELSE rewritten END,"                                   \
+    " first = coalesce($6::bigint, first), kept = coalesce($7::bigint, kept) FROM next"                                \
     " WHERE id = $1::bigint AND last = $2::bigint AND deleted_at IS NULL RETURNING generation"
+
+/* As ld_pg_read_tenant reads them. */
+#define TENANT "id, last, hash, generation, first, kept, rewritten"
 
 #define NOW "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
@@ -57,18 +63,24 @@ static const char *const sql_of[PG_N] = {
     [PG_APPEND] = APPEND,
     [PG_BEFORE] = "SELECT seq, hash FROM laplaced.batch WHERE tenant = $1::bigint AND seq < $2::bigint"
                   " ORDER BY seq DESC LIMIT 1",
-    [PG_REWRITE] = "UPDATE laplaced.batch SET hash = $3::bytea, body = coalesce($4::bytea, body)"
+    [PG_REWRITE] = "UPDATE laplaced.batch SET hash = $3::bytea, body = coalesce($4::bytea, body), n = $5::bigint"
                    " WHERE tenant = $1::bigint AND seq = $2::bigint",
     [PG_EXTEND] = "INSERT INTO laplaced.batch (tenant, seq, n, at, node, nonce, hash, body) VALUES ($1::bigint,"
                   " $2::bigint, $3::bigint, $4::bigint, $5::text, $6::bigint, $7::bytea, $8::bytea)",
     [PG_GENERATE] = GENERATE,
+    [PG_TRIM] = "DELETE FROM laplaced.batch WHERE tenant = $1::bigint AND seq <= $2::bigint AND seq < (SELECT min(seq)"
+                " FROM laplaced.batch WHERE tenant = $1::bigint) + 20000",
+    [PG_BOOKS] = "SELECT name, version, seq, body FROM laplaced.book WHERE tenant = $1::bigint",
+    [PG_BOOKS_CLEAR] = "DELETE FROM laplaced.book WHERE tenant = $1::bigint",
+    [PG_BOOK_ADD] = "INSERT INTO laplaced.book (tenant, name, version, seq, body) VALUES ($1::bigint, $2::text,"
+                    " $3::bigint, $4::bigint, $5::bytea)",
     [PG_SYNC] = "SELECT current_setting('synchronous_standby_names') <> ''",
     [PG_BATCH] = "SELECT node, nonce FROM laplaced.batch WHERE tenant = $1::bigint AND seq = $2::bigint",
-    [PG_FIND] = "SELECT id, last, hash, generation FROM laplaced.tenant WHERE name = $1::text AND deleted_at IS NULL",
+    [PG_FIND] = "SELECT " TENANT " FROM laplaced.tenant WHERE name = $1::text AND deleted_at IS NULL",
     [PG_MAKE] = "INSERT INTO laplaced.tenant (name, created_at) VALUES ($1::text, " NOW ")"
                 " ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING",
     [PG_DROP] = NOTED "UPDATE laplaced.tenant SET deleted_at = " NOW " WHERE id = $1::bigint AND deleted_at IS NULL",
-    [PG_TIPS] = "SELECT name, id, last, hash, generation, (SELECT number FROM laplaced.generation)"
+    [PG_TIPS] = "SELECT name, " TENANT ", (SELECT number FROM laplaced.generation)"
                 " FROM laplaced.tenant WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
     [PG_STANDBYS] = "SELECT application_name, coalesce(state, ''), coalesce(sync_state, ''),"
                     " coalesce((pg_current_wal_flush_lsn() - flush_lsn)::bigint, -1) FROM pg_stat_replication"
@@ -84,7 +96,8 @@ static const char *const sql_of[PG_N] = {
         " WHERE b.tenant = gone.tenant AND b.seq = gone.seq",
     [PG_PURGE_COMMON] = "WITH gone AS (SELECT id FROM laplaced.tenant WHERE deleted_at IS NOT NULL), rates AS (DELETE"
                         " FROM laplaced.rate USING gone WHERE rate.tenant = gone.id), holders AS (DELETE"
-                        " FROM laplaced.holder USING gone WHERE holder.tenant = gone.id)"
+                        " FROM laplaced.holder USING gone WHERE holder.tenant = gone.id), books AS (DELETE"
+                        " FROM laplaced.book USING gone WHERE book.tenant = gone.id)"
                         " DELETE FROM laplaced.key USING gone WHERE key.tenant = gone.id",
     [PG_COMMON] = "SELECT revision, (SELECT count(*) FROM laplaced.node WHERE seen_at > " NOW " - 15000)"
                   " FROM laplaced.common",

@@ -70,6 +70,9 @@ void ld_pg_read_tenant(struct ld_shared_tenant *out, const PGresult *r, int row,
     if (PQgetlength(r, row, column + 2) == (int)LD_CHAIN_BYTES)
         memcpy(out->tip.hash, PQgetvalue(r, row, column + 2), LD_CHAIN_BYTES);
     out->tip.generation = (uint64_t)ld_pg_int(r, row, column + 3);
+    out->first = (uint64_t)ld_pg_int(r, row, column + 4);
+    out->kept = (uint64_t)ld_pg_int(r, row, column + 5);
+    out->rewritten = (uint64_t)ld_pg_int(r, row, column + 6);
 }
 
 static enum ld_shared_rc look_up(struct pg_log *l, const struct pg_args *name, struct ld_shared_tenant *out,
@@ -131,7 +134,7 @@ static enum ld_shared_rc tips(struct ld_shared_log *log,
     for (int row = 0; row < PQntuples(r); row++) {
         struct ld_shared_tenant t;
         ld_pg_read_tenant(&t, r, row, 1);
-        *generation = (uint64_t)ld_pg_int(r, row, 5);
+        *generation = (uint64_t)ld_pg_int(r, row, 8);
         fn(arg, PQgetvalue(r, row, 0), &t);
     }
     PQclear(r);
@@ -199,6 +202,8 @@ static const struct ld_shared_ops pg_ops = {
     .take = ld_pg_take,
     .append = ld_pg_append,
     .rewrite = ld_pg_rewrite,
+    .compact = ld_pg_compact,
+    .books = ld_pg_books,
     .release = ld_pg_release,
     .make = ld_pg_make,
     .put = ld_pg_put_batch,

@@ -31,8 +31,12 @@ enum pg_statement {
     PG_REWRITE,  /* a batch's hash, and its body where that is another */
     PG_EXTEND,   /* a batch behind those that were rewritten */
     PG_GENERATE, /* the tip and the generation behind them */
-    PG_SYNC,     /* whether commits wait for standbys */
-    PG_BATCH,    /* who wrote the batch that ends at a line */
+    PG_TRIM,     /* some batches up to a line that go */
+    PG_BOOKS,
+    PG_BOOKS_CLEAR,
+    PG_BOOK_ADD,
+    PG_SYNC,  /* whether commits wait for standbys */
+    PG_BATCH, /* who wrote the batch that ends at a line */
     PG_FIND,
     PG_MAKE,
     PG_DROP,
@@ -184,6 +188,7 @@ struct ld_shared_turn {
     struct pg_conn *c;
     uint64_t id;
     struct ld_shared_place seen;
+    uint64_t first; /* the log's first line */
     struct ld_shared_turn *next;
     pthread_mutex_t busy; /* whoever uses the connection: the turn's thread, or the one that keeps it alive */
     int64_t used_us;
@@ -196,6 +201,11 @@ enum ld_shared_rc ld_pg_take(struct ld_shared_log *log, uint64_t id, const struc
 enum ld_shared_rc ld_pg_commit(struct ld_shared_turn *turn, struct ld_message *why);
 enum ld_shared_rc ld_pg_rewrite(struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
                                 struct ld_shared_batch *batch, size_t n_batches, struct ld_message *why);
+enum ld_shared_rc ld_pg_compact(struct ld_shared_turn *turn, const struct ld_shared_summary *summary,
+                                struct ld_message *why);
+enum ld_shared_rc ld_pg_books(struct ld_shared_log *log, uint64_t id,
+                              bool (*fn)(void *arg, const struct ld_shared_book *book), void *arg,
+                              struct ld_message *why);
 enum ld_shared_rc ld_pg_append(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                struct ld_message *why);
 void ld_pg_release(struct ld_shared_turn *turn);
@@ -243,7 +253,7 @@ enum ld_shared_rc ld_pg_held(struct ld_shared_log *log, uint64_t id,
 /* The version that the tables have with all of schema/shared_*.sql: pg_admin.c. */
 int ld_pg_schema_version(void);
 
-/* Columns id, last, hash and generation, from `column` on: pg_log.c. */
+/* Columns id, last, hash, generation, first, kept and rewritten, from `column` on: pg_log.c. */
 void ld_pg_read_tenant(struct ld_shared_tenant *out, const PGresult *r, int row, int column);
 
 /* --- threads: pg_watch.c ---------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 struct reading {
     uint64_t id;
     struct ld_shared_place seen, tip;
+    uint64_t first; /* the log's first line */
     ld_shared_take_fn fn;
     void *arg;
     struct ld_message *why;
@@ -196,8 +197,11 @@ static enum ld_shared_rc read_first(struct pg_conn *c, struct reading *at, int64
         if (PQntuples(tip) > 0) {
             get_hash(at->tip.hash, tip, 0, 1);
             at->tip.generation = (uint64_t)ld_pg_int(tip, 0, 3);
+            at->first = (uint64_t)ld_pg_int(tip, 0, 4);
         }
         rc = check_place(at, tip, place);
+        if (rc == LD_SHARED_OK && at->seen.seq == 0 && at->first > 0)
+            at->seen.seq = at->first - 1; /* where the chain begins */
     }
     PQclear(tip);
     PQclear(place);
@@ -295,6 +299,7 @@ static enum ld_shared_rc take_on(struct pg_log *l, struct pg_conn *c, struct rea
     if (rc == LD_SHARED_OK)
         rc = take_rest(turn, at);
     turn->seen = at->seen;
+    turn->first = at->first;
     if (rc == LD_SHARED_OK)
         *out = turn;
     else
@@ -369,7 +374,7 @@ enum ld_shared_rc ld_pg_make(struct ld_shared_log *log, const char *name, struct
         if (rc == LD_SHARED_OK && (*turn = calloc(1, sizeof **turn)) == NULL)
             rc = LD_SHARED_NOMEM;
         if (rc == LD_SHARED_OK) {
-            **turn = (struct ld_shared_turn){.log = l, .c = c, .id = found.id};
+            **turn = (struct ld_shared_turn){.log = l, .c = c, .id = found.id, .first = 1};
             (void)pthread_mutex_init(&(*turn)->busy, NULL);
             enlist(*turn);
             *id = found.id;

@@ -11,6 +11,8 @@
  *     settle    whether a batch whose append was LD_SHARED_UNKNOWN is there
  *     read      what is there behind `after`, without a turn
  *     rewrite   lines that are to read otherwise, and batches behind them, in one                      the turn is over
+ *     compact   a summary in the place of the log's beginning                                          the turn is over
+ *     books     what was counted over the lines that are gone
  *     tips      where each tenant's log ends
  *     report    up to which rewriting all copies of this server are renewed
  *     laggards  the servers that have not said so
@@ -20,10 +22,10 @@
  * line feed. Every batch has a hash of the one before it and of its own lines (ld_chain), so that two copies of a log
  * can be compared by their last one.
  *
- * Lines are rewritten when a user is erased. Every rewriting has a number, greater than all before it; the tenant's
- * generation is that of its last one. Lines keep their number and batches their place; the chain is another from the
- * first line on that has changed. Who asks from a place of an older generation is told LD_SHARED_REWRITTEN, and has to
- * read the log from its beginning.
+ * Lines are rewritten when a user is erased, and give way to a summary when the log is compacted. Every rewriting has a
+ * number, greater than all before it; the tenant's generation is that of its last one. Lines keep their number and
+ * batches their place; the chain is another from the first line on that has changed. Who asks from a place of an older
+ * generation is told LD_SHARED_REWRITTEN, and has to read the log from its beginning.
  *
  * Threads: any; a turn is one thread's. Every call may block for --log-wait, and longer only while
  * bytes move. Texts and bodies that a
@@ -85,6 +87,25 @@ typedef enum ld_shared_rc (*ld_shared_take_fn)(void *arg, const struct ld_shared
 struct ld_shared_tenant {
     uint64_t id; /* never used again, not for a tenant of the same name either */
     struct ld_shared_place tip;
+    uint64_t first, kept; /* its first line, and the first one behind a summary; 1, 1: it was never compacted */
+    uint64_t rewritten;   /* the last rewriting that was no compaction */
+};
+
+/* What was counted over lines that are gone. */
+struct ld_shared_book {
+    const char *name;
+    uint64_t version, seq;
+    const void *body;
+    size_t n_body;
+};
+
+/* A log's beginning that gives way to a summary. */
+struct ld_shared_summary {
+    uint64_t last;                 /* the last line that goes */
+    struct ld_shared_batch *batch; /* [n] the summary's lines, up to number `last`; hash and generation are filled in */
+    size_t n;
+    const struct ld_shared_book *book; /* [n_books] in place of those of before */
+    size_t n_books;
 };
 
 /* How the log is, as an operator wants to know it. */
@@ -135,9 +156,18 @@ struct ld_shared_ops {
     enum ld_shared_rc (*append)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                 struct ld_message *why);
     /* The lines, ascending, in place of those that have their numbers; and the batches behind the tip, whose hash and
-     * generation are filled in. Ends the turn, as append does; settle tells by the last batch. */
+     * generation are filled in (not less than the one that the last of them has). Ends the turn, as append does; settle
+     * tells by the last batch. */
     enum ld_shared_rc (*rewrite)(struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
                                  struct ld_shared_batch *batch, size_t n_batches, struct ld_message *why);
+    /* The log begins with the summary. A rewriting as well: ends the turn, as append does; settle tells by the
+     * summary's last batch. */
+    enum ld_shared_rc (*compact)(struct ld_shared_turn *turn, const struct ld_shared_summary *summary,
+                                 struct ld_message *why);
+    /* fn for each book of the last compaction; false: no memory, ends the call, which is LD_SHARED_NOMEM then. */
+    enum ld_shared_rc (*books)(struct ld_shared_log *l, uint64_t id,
+                               bool (*fn)(void *arg, const struct ld_shared_book *book), void *arg,
+                               struct ld_message *why);
     void (*release)(struct ld_shared_turn *turn);
     /* The turn of a tenant that is made in it: nobody sees it before the append that ends the turn, nor any line that
      * was put. BEHIND: there is one of the name. OK with *turn and its number, DOWN. */
@@ -195,6 +225,9 @@ struct ld_shared_log {
 /* The chain's hash behind a body: BLAKE2b-128 of the hash before it and the body. chain.c */
 void ld_chain(unsigned char out[LD_CHAIN_BYTES], const unsigned char before[LD_CHAIN_BYTES], const char *body,
               size_t n_body);
+
+/* What is left of a body without its first n lines; NULL: it has not more than those. chain.c */
+const char *ld_shared_behind(const char *body, size_t n_body, uint64_t n);
 
 /* Puts the batch's body behind `out`, with those of the n lines in it that have its numbers, *at the first of them that
  * is not behind already. False: memory is out, or the body has not so many lines. chain.c */

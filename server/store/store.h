@@ -98,10 +98,18 @@ int ld_store_rewrite_copy(struct ld_store *s, const struct ld_rewrite *lines, si
  * failed: nothing has changed. LD_STORE_*; behind a `begin` that succeeded there has to be an `end`. */
 int ld_store_begin_renewal(struct ld_store *s, struct ld_message *why);
 int ld_store_renew(struct ld_store *s, const struct ld_row *row, struct ld_message *why);
+/* In between, before the first line: the log begins with a summary, whose lines come next, up to number kept - 1; and
+ * the books are these. What was there before `kept` is left over, and trimmed. */
+struct ld_book_row;
+int ld_store_renew_start(struct ld_store *s, uint64_t kept, const struct ld_book_row *books, size_t n,
+                         struct ld_message *why);
 int ld_store_end_renewal(struct ld_store *s, const struct ld_copy_mark *mark, struct ld_message *why);
 /* Moves the write-ahead log into the file and cuts it. False when a reader that is at work keeps some of it: try again.
  */
 bool ld_store_scrub(struct ld_store *s);
+
+/* A row beside the books' whose count no line has: each server's own. */
+#define LD_UNKNOWN_BOOK "unknown"
 
 /* What is counted over the log beside the model (schema/0004_books.sql): a row each, by name. */
 struct ld_book_row {

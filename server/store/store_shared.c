@@ -139,14 +139,55 @@ int ld_store_begin_renewal(struct ld_store *s, struct ld_message *why)
     return ld_store_begin(s, true, why);
 }
 
-int ld_store_renew(struct ld_store *s, const struct ld_row *row, struct ld_message *why)
+/* A line of the summary in force; a row of it that is there is replaced. */
+static int renew_summary(struct ld_store *s, const struct ld_row *row)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(
+        s->db,
+        "INSERT OR REPLACE INTO summary (generation, seq, at, type, decision, user, arm, reward, text, answer)"
+        " VALUES ((SELECT generation FROM log_start), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK)
+        rc = ld_store_insert(stmt, row);
+    (void)sqlite3_finalize(stmt);
+    return rc;
+}
+
+static int renew_event(struct ld_store *s, const struct ld_row *row)
 {
     char sql[64];
 
     (void)snprintf(sql, sizeof sql, "DELETE FROM events WHERE seq = %llu", (unsigned long long)row->seq);
+    const int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? ld_store_insert_all(s, row, 1) : rc;
+}
+
+int ld_store_renew(struct ld_store *s, const struct ld_row *row, struct ld_message *why)
+{
+    int64_t kept = 0;
+    int status = ld_sql_int(s->db, "SELECT kept FROM log_start", &kept, why);
+
+    if (status != LD_STORE_OK)
+        return status;
+    const int rc = row->seq < (uint64_t)kept ? renew_summary(s, row) : renew_event(s, row);
+    return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(s->db, rc, s->path, why);
+}
+
+/* A generation that no line has yet. */
+int ld_store_renew_start(struct ld_store *s, uint64_t kept, const struct ld_book_row *books, size_t n,
+                         struct ld_message *why)
+{
+    char sql[192];
+
+    (void)snprintf(sql, sizeof sql,
+                   "UPDATE log_start SET kept = %llu, generation = max(generation,"
+                   " coalesce((SELECT max(generation) FROM summary), 0)) + 1",
+                   (unsigned long long)kept);
     int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
     if (rc == SQLITE_OK)
-        rc = ld_store_insert_all(s, row, 1);
+        rc = ld_store_insert_books(s, books, n);
     return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(s->db, rc, s->path, why);
 }
 

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "json/json_in.h"
+#include "json/json_out.h"
 
 #define STAGE_BYTES (1u << 20)
 #define MARK_LINES 16u /* a snapshot rests on so many lines before it (recover.h) */
@@ -30,19 +31,28 @@
 
 static void answer(struct ld_compaction *x, bool is_done)
 {
-    char text[160];
+    struct ld_text text;
+    size_t n = 0;
 
     if (x->why.text[0] != '\0') {
         ld_op_refuse_busy(x->task.op, "the log could not be compacted now; it is as it was");
         return;
     }
-    snprintf(text, sizeof text, "{\"compacted\":%s,\"events\":%llu,\"lines\":%zu,\"seq\":%llu}",
-             is_done ? "true" : "false", (unsigned long long)(is_done ? x->last - x->first + 1 : 0), is_done ? x->n : 0,
-             (unsigned long long)(is_done ? x->last : 0));
-    ld_op_reply_copy(x->task.op, text);
+    ld_text_init(&text);
+    ld_text_lit(&text, "{");
+    ld_text_put_bool(&text, "compacted", is_done);
+    ld_text_put_count(&text, "events", is_done ? x->last - x->first + 1 : 0);
+    ld_text_put_count(&text, "lines", is_done ? x->n : 0);
+    ld_text_put_count(&text, "seq", is_done ? x->last : 0);
+    ld_laggards_tell(&x->laggards, &text);
+    ld_text_lit(&text, "}");
+    char *json = ld_text_take(&text, &n);
+    ld_op_reply_text(x->task.op, json, n);
+    if (x->laggards.is_any)
+        x->task.op->reply_status = 202;
 }
 
-static void conclude(struct ld_compaction *x, bool is_done)
+void ld_compaction_conclude(struct ld_compaction *x, bool is_done)
 {
     const struct ld_tenant *t = x->task.t;
 
@@ -61,10 +71,10 @@ static void conclude(struct ld_compaction *x, bool is_done)
     ld_task_end(&x->task);
 }
 
-static enum ld_chore fail(struct ld_compaction *x, const char *why)
+enum ld_chore ld_compaction_fail(struct ld_compaction *x, const char *why)
 {
     ld_fail(&x->why, "%.300s", why);
-    conclude(x, false);
+    ld_compaction_conclude(x, false);
     return LD_CHORE_NONE;
 }
 
@@ -75,11 +85,11 @@ void ld_compaction_cancel(struct ld_tenant *t)
     if (x == NULL)
         return;
     atomic_store(&x->is_cancelled, true);
-    if (x->state == LD_COMPACT_FOLDING)
+    if (x->state == LD_COMPACT_FOLDING || x->state == LD_COMPACT_AWAITED)
         return; /* the job comes back */
     if (x->n_staged > 0)
         t->has_leftovers = true;
-    fail(x, "something else came first");
+    ld_compaction_fail(x, "something else came first");
 }
 
 /* ---- begin ---------------------------------------------------------------------------------------------- */
@@ -116,35 +126,23 @@ static int start(void *task, struct ld_op *op)
 
 /* ---- waiting -------------------------------------------------------------------------------------------- */
 
-/* The event that began the reset of this line. */
-static enum kb_err take_from(void *from, struct ld_line *line, struct kb_errmsg *msg)
-{
-    (void)msg;
-    if (kb_event_is_dictionary(&line->ev))
-        *(uint64_t *)from = line->ev.as.dictionary.from > 0 ? line->ev.as.dictionary.from : line->ev.seq;
-    return KB_OK;
-}
-
 /* Whether a fold of what follows `wanted` finds a reset that was begun there, or needs none. */
 static bool has_reset_behind(struct ld_tenant *t, uint64_t wanted)
 {
-    struct ld_fold f = {.sink = ld_engine_sink(t->engine)};
     struct kb_engine_counts counts;
-    uint64_t last = 0, last_reset = 0, from = 0;
 
     kb_engine_counts(t->engine, &counts);
-    if (counts.history_rows == 0)
-        return true;
-    if (ld_store_tip(t->store, &last, &last_reset) != LD_STORE_OK || last_reset == 0)
-        return false;
-    f.sink.take = take_from;
-    f.sink.to = &from;
-    return ld_fold_store(&f, t->store, last_reset - 1, 1) == LD_STORE_OK && from > wanted;
+    return counts.history_rows == 0 || ld_fold_has_reset(t->store, ld_engine_sink(t->engine), wanted);
 }
 
 static void run(void *task)
 {
-    ld_compaction_fold(task);
+    struct ld_compaction *x = task;
+
+    if (x->state == LD_COMPACT_AWAITED)
+        ld_laggards_wait(&x->laggards, x->task.t, x->generation);
+    else
+        ld_compaction_fold(x);
 }
 
 /* One reset is asked for; when that is in force, and it took its view behind `wanted`, the fold can begin. A build that
@@ -154,17 +152,20 @@ static enum ld_chore wait_for_reset(struct ld_compaction *x)
     struct ld_tenant *t = x->task.t;
 
     if (kb_engine_is_building(t->engine)) /* its end is a turn */
-        return ld_building_has_failed(t) ? fail(x, "the model that it needs cannot be built now") : LD_CHORE_NONE;
+        return ld_building_has_failed(t) ? ld_compaction_fail(x, "the model that it needs cannot be built now")
+                                         : LD_CHORE_NONE;
     if (!has_reset_behind(t, x->wanted)) {
-        if (t->has_failed || ld_batch_stage_rebuild(t) != KB_OK || !ld_batch_flush(t))
-            return fail(x, "the model could not be built anew");
+        if (t->has_failed || (t->world->shared != NULL && !ld_shared_begin(t)) || ld_batch_stage_rebuild(t) != KB_OK ||
+            !ld_batch_flush(t))
+            return ld_compaction_fail(x, "the model could not be built anew");
         if (kb_engine_is_building(t->engine))
             return LD_CHORE_NONE;
         if (!has_reset_behind(t, x->wanted))
-            return fail(x, "the model was not built anew");
+            return ld_compaction_fail(x, "the model was not built anew");
     }
     x->state = LD_COMPACT_FOLDING;
-    return ld_task_run(&x->task) ? LD_CHORE_NONE : fail(x, "out of memory");
+    x->n_rewrites = t->n_rewrites;
+    return ld_task_run(&x->task) ? LD_CHORE_NONE : ld_compaction_fail(x, "out of memory");
 }
 
 /* ---- staging -------------------------------------------------------------------------------------------- */
@@ -173,10 +174,12 @@ static void finish(void *task)
 {
     struct ld_compaction *x = task;
 
-    if (atomic_load(&x->is_cancelled))
-        fail(x, "something else came first");
+    if (x->state == LD_COMPACT_AWAITED)
+        ld_compaction_conclude(x, true);
+    else if (atomic_load(&x->is_cancelled))
+        ld_compaction_fail(x, "something else came first");
     else if (!x->is_ok)
-        conclude(x, false);
+        ld_compaction_conclude(x, false);
     else
         x->state = LD_COMPACT_STAGING;
 }
@@ -208,7 +211,7 @@ static enum ld_chore stage(struct ld_compaction *x)
     if (n > 0) {
         t->has_leftovers = true; /* until the log starts with them */
         if (ld_store_stage_summary(t->store, x->row + x->n_staged, n, &x->why) != LD_STORE_OK) {
-            conclude(x, false);
+            ld_compaction_conclude(x, false);
             return LD_CHORE_LATER;
         }
         x->n_staged += n;
@@ -218,7 +221,7 @@ static enum ld_chore stage(struct ld_compaction *x)
     if (ld_books_are_behind(&t->books)) /* they need the lines that are to go */
         return LD_CHORE_LATER;
     if (!start_behind(x)) {
-        conclude(x, false);
+        ld_compaction_conclude(x, false);
         return LD_CHORE_LATER;
     }
     ld_failpoint("mid_compaction");
@@ -226,7 +229,7 @@ static enum ld_chore stage(struct ld_compaction *x)
     ld_tenant_note_start(t);
     if (t->snapshot_seq < x->last + MARK_LINES)
         t->snapshot_seq = 0; /* a snapshot that rests on lines which have gone is no use: the next is due at once */
-    conclude(x, true);
+    ld_compaction_conclude(x, true);
     return LD_CHORE_NOW;
 }
 
@@ -264,14 +267,15 @@ static enum ld_chore look(struct ld_tenant *t)
 
     if (atomic_load(&t->is_doomed))
         return LD_CHORE_NONE;
-    if (x != NULL && x->state != LD_COMPACT_FOLDING && (is_failing || atomic_load(&t->is_halting))) {
-        fail(x, is_failing ? "commits fail" : "the tenant is being closed");
+    if (x != NULL && x->state != LD_COMPACT_FOLDING && x->state != LD_COMPACT_AWAITED &&
+        (is_failing || atomic_load(&t->is_halting))) {
+        ld_compaction_fail(x, is_failing ? "commits fail" : "the tenant is being closed");
         x = NULL;
     }
     if (is_failing)
         return LD_CHORE_NONE; /* the way back is a turn */
     if (x != NULL && x->state == LD_COMPACT_STAGING)
-        return stage(x);
+        return t->world->shared != NULL ? ld_compaction_send(x) : stage(x);
     if (t->has_leftovers)
         return trim(t);
     if (x == NULL)

@@ -234,4 +234,5 @@ void ld_compaction_drop(void *task)
         free(x->name[i]);
     kb_free(x->row);
     kb_free(x->name);
+    ld_laggards_close(&x->laggards);
 }

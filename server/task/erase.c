@@ -244,7 +244,7 @@ static void drop(void *task)
 
     for (size_t i = 0; i < x->n_rows; i++)
         free((char *)x->row[i].text);
-    ld_text_close(&x->laggards);
+    ld_laggards_close(&x->laggards);
     ld_redactor_close(&x->redactor);
     ld_refold_close(&x->fold);
 }

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "task/redact.h"
 #include "tenant/refold.h"
+#include "tenant/shared_await.h"
 #include "tenant/tenant_impl.h"
 
 #define LD_ERASE_ROWS 2
@@ -21,8 +22,7 @@ struct ld_erasure {
     uint64_t n_rewrites;                                            /* of the log, when its fold began */
     unsigned n_folds;
     uint64_t seq, generation; /* of the erasure, when it is in the log */
-    struct ld_text laggards;  /* names of servers that have not read it, as items of an array */
-    bool has_laggards;
+    struct ld_laggards laggards;
 };
 
 /* A fold that begins at the log's first line, in the place of one that may be there. False: no memory. */

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/failpoint.h"
 #include "base/log.h"
@@ -27,7 +26,6 @@
 #include "task/tasks.h"
 
 #define MOST_FOLDS 8u
-#define LOOK_MS 10
 
 #define NOT_NOW "the user could not be erased now; nothing was changed"
 #define NOT_KNOWN "it is not known whether the user was erased: ask again"
@@ -167,38 +165,9 @@ static enum ld_shared_rc commit(struct ld_erasure *x)
 
 /* ---- who has read it ---------------------------------------------------------------------------------------- */
 
-static void add_name(void *arg, const char *node)
-{
-    struct ld_erasure *x = arg;
-
-    ld_text_item(&x->laggards);
-    ld_text_string(&x->laggards, node);
-    x->has_laggards = true;
-}
-
-static void look(struct ld_erasure *x)
-{
-    struct ld_shared_log *log = x->task.t->world->shared;
-    struct ld_message why;
-
-    ld_text_close(&x->laggards);
-    ld_text_init(&x->laggards);
-    x->has_laggards = false;
-    if (log->ops->laggards(log, x->generation, add_name, x, &why) != LD_SHARED_OK)
-        add_name(x, x->task.t->world->node); /* nobody can be asked */
-}
-
-/* As long as a change may wait for the log. */
 void ld_erase_wait(struct ld_erasure *x)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
-    const int64_t deadline = ld_monotonic_us() + 1000 * x->task.t->world->log_wait_ms;
-
-    look(x);
-    while (x->has_laggards && ld_monotonic_us() < deadline && !atomic_load(&x->task.t->is_halting)) {
-        (void)nanosleep(&pause, NULL);
-        look(x);
-    }
+    ld_laggards_wait(&x->laggards, x->task.t, x->generation);
 }
 
 static void answer(struct ld_erasure *x)
@@ -212,16 +181,11 @@ static void answer(struct ld_erasure *x)
     ld_text_put_bool(&text, "erased", true);
     ld_text_put_count(&text, "events", x->redactor.n_events);
     ld_text_put_count(&text, "seq", x->seq);
-    if (x->has_laggards) {
-        ld_text_key(&text, "waiting_for");
-        ld_text_lit(&text, "[");
-        ld_text_raw(&text, x->laggards.data, x->laggards.n);
-        ld_text_lit(&text, "]");
-    }
+    ld_laggards_tell(&x->laggards, &text);
     ld_text_lit(&text, "}");
     char *json = ld_text_take(&text, &n);
     ld_op_reply_text(op, json, n);
-    if (x->has_laggards)
+    if (x->laggards.is_any)
         op->reply_status = 202;
 }
 
@@ -250,7 +214,7 @@ static bool erase(struct ld_erasure *x)
         x->phase = LD_ERASE_WAITS;
         if (ld_task_run(&x->task))
             return true;
-        look(x);
+        ld_laggards_look(&x->laggards, t, x->generation);
         answer(x);
     }
     return false;

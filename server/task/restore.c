@@ -100,7 +100,6 @@ static enum kb_err fold_line(void *arg, struct ld_line *line, struct kb_errmsg *
 
     if (settings != NULL) {
         j->found.is_relaxed = settings->is_relaxed;
-        j->found.has_retention = settings->keep_events > 0 || settings->keep_age_ms > 0;
     }
     j->found.has_summary |= line->ev.type == KB_EV_SUMMARY;
     return kb_engine_fold(j->engine, &line->ev, msg);

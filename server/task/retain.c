@@ -60,7 +60,8 @@ void ld_retain(struct ld_tenant *t)
         atomic_store(&t->next_look_ms, INT64_MAX);
     else if (atomic_load(&t->next_look_ms) == INT64_MAX)
         atomic_store(&t->next_look_ms, t->now_ms);
-    if (!is_set || atomic_load(&t->next_look_ms) > t->now_ms || ld_task_find(t, &ld_erasure) != NULL)
+    if (!is_set || !ld_tenant_is_held(t) || atomic_load(&t->next_look_ms) > t->now_ms ||
+        ld_task_find(t, &ld_erasure) != NULL)
         return;
     atomic_store(&t->next_look_ms, t->now_ms + LOOK_MS);
     if (find_wanted(t, &wanted) == LD_STORE_OK && is_due(t, wanted))

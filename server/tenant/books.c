@@ -12,7 +12,6 @@
 #include "store/store.h"
 #include "tenant/fold.h"
 
-#define UNKNOWN "unknown" /* the row of n_unknown */
 #define UNKNOWN_VERSION 1u
 
 /* ---- one book ----------------------------------------------------------------------------------------- */
@@ -93,7 +92,7 @@ static int load(void *arg, const struct ld_book_row *row)
     struct opening *o = arg;
     struct kb_reader r;
 
-    if (strcmp(row->name, UNKNOWN) == 0)
+    if (strcmp(row->name, LD_UNKNOWN_BOOK) == 0)
         load_unknown(o->books, row);
     kb_reader_init(&r, row->body, row->n_body);
     for (size_t i = 0; i < o->books->n; i++) {
@@ -155,6 +154,19 @@ enum kb_err ld_books_open(struct ld_books *b, const struct ld_book_kind *const *
         ld_books_close(b);
     note_alarms(b);
     return o.rc;
+}
+
+enum kb_err ld_books_reload(struct ld_books *b, const struct ld_book_kind *const *kinds, struct ld_store *store,
+                            uint64_t tip)
+{
+    pthread_mutex_lock(&b->lock);
+    const uint64_t n_unknown = atomic_load(&b->n_unknown), saved = b->saved_unknown;
+    ld_books_close(b);
+    const enum kb_err rc = ld_books_open(b, kinds, store, tip);
+    atomic_store(&b->n_unknown, n_unknown);
+    b->saved_unknown = saved;
+    pthread_mutex_unlock(&b->lock);
+    return rc;
 }
 
 void ld_books_close(struct ld_books *b)
@@ -303,7 +315,7 @@ static enum kb_err pack_unknown(const struct ld_books *b, struct ld_book_row *ro
 
     kb_writer_init(&w);
     kb_put_u64(&w, atomic_load(&b->n_unknown));
-    *row = (struct ld_book_row){.name = UNKNOWN, .version = UNKNOWN_VERSION, .body = w.data, .n_body = w.n};
+    *row = (struct ld_book_row){.name = LD_UNKNOWN_BOOK, .version = UNKNOWN_VERSION, .body = w.data, .n_body = w.n};
     return w.rc;
 }
 

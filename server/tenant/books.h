@@ -52,6 +52,9 @@ struct ld_books {
 enum kb_err ld_books_open(struct ld_books *b, const struct ld_book_kind *const *kinds, struct ld_store *store,
                           uint64_t tip);
 void ld_books_close(struct ld_books *b);
+/* The writer's, while none is behind: what the file has takes the place of all. KB_ENOMEM: there are none any more. */
+enum kb_err ld_books_reload(struct ld_books *b, const struct ld_book_kind *const *kinds, struct ld_store *store,
+                            uint64_t tip);
 
 /* The writer's: n events that are committed. A book that lacks the one before them, or memory, is behind from here. */
 void ld_books_take(struct ld_books *b, const struct kb_event *ev, size_t n);

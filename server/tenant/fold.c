@@ -158,3 +158,26 @@ void ld_fold_blame(const struct ld_fold *f, int status, struct ld_problem *p)
     if (fault->limit != NULL)
         ld_problem_limit(p, fault->limit, fault->max);
 }
+
+/* ---- resets -------------------------------------------------------------------------------------------- */
+
+/* The event that began the reset of this line. */
+static enum kb_err take_from(void *from, struct ld_line *line, struct kb_errmsg *msg)
+{
+    (void)msg;
+    if (kb_event_is_dictionary(&line->ev))
+        *(uint64_t *)from = line->ev.as.dictionary.from > 0 ? line->ev.as.dictionary.from : line->ev.seq;
+    return KB_OK;
+}
+
+bool ld_fold_has_reset(struct ld_store *store, struct ld_sink sink, uint64_t before)
+{
+    struct ld_fold f = {.sink = sink};
+    uint64_t last = 0, last_reset = 0, from = 0;
+
+    if (ld_store_tip(store, &last, &last_reset) != LD_STORE_OK || last_reset == 0)
+        return false;
+    f.sink.take = take_from;
+    f.sink.to = &from;
+    return ld_fold_store(&f, store, last_reset - 1, 1) == LD_STORE_OK && from > before;
+}

@@ -74,6 +74,11 @@ int ld_fold_text(struct ld_fold *f, uint64_t line, const char *text, size_t n);
  * LD_LINES_END after the last line, else what keeps the source from going on, or LD_LINES_LINE. */
 bool ld_fold_lines(struct ld_fold *f, struct ld_lines *from, size_t n, int *end);
 
+/* Whether the log's last reset of the model was begun behind event `before`; a sink's dimensions are those of the
+ * log's end. */
+struct ld_store;
+bool ld_fold_has_reset(struct ld_store *store, struct ld_sink sink, uint64_t before);
+
 /* What ended it, as a sentence for the operator that names the event. */
 void ld_fold_say(const struct ld_fold *f, struct ld_message *why);
 

@@ -21,7 +21,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/failpoint.h"
 #include "base/log.h"
@@ -47,19 +46,24 @@
 static void fail(struct ld_tenant *t, enum ld_shared_rc rc, const struct ld_message *why)
 {
     struct ld_shared *s = &t->shared;
-    const char *text = s->why.text[0] != '\0' ? s->why.text : why->text;
+    const char *text = s->why.text;
 
     t->has_failed = true;
     s->rc = rc;
+    if (s->why.text[0] == '\0')
+        s->why = *why;
     atomic_store(&s->is_followed, false);
     if (rc == LD_SHARED_FORKED) {
         ld_count(&t->world->metrics->shared.chain_breaks, 1);
         if (!atomic_exchange(&s->is_forked, true))
-            ld_log(LD_LOG_ERROR, "tenant %s takes no changes: %s: %s", t->name, ld_shared_say(rc), text);
+            ld_log(LD_LOG_ERROR, "tenant %s takes no changes: %s: %s: `laplacectl cluster repair %s` mends it", t->name,
+                   ld_shared_say(rc), text, t->name);
         return;
     }
     if (rc == LD_SHARED_DOWN)
         ld_count(&t->world->metrics->shared.outcomes[LD_LOG_DOWN], 1);
+    if (rc == LD_SHARED_REWRITTEN)
+        return; /* it is asked again soon */
     if (rc == LD_SHARED_NONE || rc == LD_SHARED_NOMEM)
         ld_log(LD_LOG_WARN, "tenant %s: no turn in the shared log: %s: %s", t->name, ld_shared_say(rc), text);
     else if (!atomic_exchange(&t->is_failing, true))
@@ -107,7 +111,7 @@ static enum ld_shared_rc renew(struct ld_tenant *t, struct ld_message *why)
 
     for (int n = 0; rc == LD_SHARED_REWRITTEN && n < MOST_RENEWALS; n++)
         rc = ld_shared_renew(t, why);
-    return rc == LD_SHARED_REWRITTEN ? LD_SHARED_DOWN : rc;
+    return rc;
 }
 
 /* A piece at a time, until there is no more: the last answer may be old, so the next one says what there is. */
@@ -153,7 +157,7 @@ static enum ld_shared_rc take(struct ld_tenant *t, struct ld_message *why)
         else if (rc == LD_SHARED_REWRITTEN && n_renewed++ < MOST_RENEWALS)
             rc = renew(t, why);
         else
-            return rc == LD_SHARED_REWRITTEN ? LD_SHARED_DOWN : rc;
+            return rc;
     }
     return rc;
 }
@@ -207,10 +211,9 @@ static const char *refusal(enum ld_shared_rc rc)
     static const char *const said[] = {
         [LD_SHARED_OK] = "this server's copy of the log cannot be written; nothing was recorded",
         [LD_SHARED_BEHIND] = "the turn in the shared log was lost; nothing was recorded",
-        [LD_SHARED_FORKED] =
-            "the shared log has other lines than this server, which takes no changes until an operator "
-            "has looked; nothing was recorded",
         [LD_SHARED_NOMEM] = "out of memory; nothing was recorded",
+        [LD_SHARED_REWRITTEN] = "lines of the shared log were rewritten, and this server's copy is being renewed; "
+                                "nothing was recorded",
     };
 
     return said[rc] != NULL ? said[rc] : "the shared log cannot be reached; nothing was recorded";
@@ -234,6 +237,16 @@ static void refuse(struct ld_tenant *t, struct ld_op *op)
 
     if ((rc == LD_SHARED_DOWN || rc == LD_SHARED_UNKNOWN) && ld_op_stand_alone(t, op))
         return;
+    if (rc == LD_SHARED_FORKED) {
+        struct ld_message text;
+
+        ld_fail(&text,
+                "tenant '%s' takes no changes here until an operator has repaired it (laplacectl cluster repair): %s: "
+                "%.300s; nothing was recorded",
+                t->name, ld_shared_say(rc), t->shared.why.text);
+        ld_op_refuse_busy(op, text.text);
+        return;
+    }
     if (rc != LD_SHARED_NONE) {
         ld_op_refuse_busy(op, refusal(rc));
         return;
@@ -351,15 +364,6 @@ static int write_body(const struct ld_batch *b, size_t n, struct ld_text *body)
     for (size_t i = 0; i < n; i++)
         (void)ld_text_export(body, b->row[i].text, b->row[i].n_text, b->row[i].answer);
     return body->is_failed ? -1 : 0;
-}
-
-uint64_t ld_shared_draw_nonce(void)
-{
-    uint64_t nonce = 0;
-
-    while (getrandom(&nonce, sizeof nonce, 0) != (ssize_t)sizeof nonce)
-        continue;
-    return nonce;
 }
 
 /* What became of it, for commit.c. */

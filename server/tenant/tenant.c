@@ -435,7 +435,7 @@ uint64_t ld_tenant_read_only(const struct ld_tenant *t, const char **fault)
 
 bool ld_tenant_has_held_work(const struct ld_tenant *t)
 {
-    return atomic_load(&t->has_challengers);
+    return atomic_load(&t->has_challengers) || atomic_load(&t->next_look_ms) != INT64_MAX;
 }
 
 bool ld_tenant_is_held(const struct ld_tenant *t)

@@ -30,6 +30,7 @@
 #include "tenant/books.h"
 #include "base/names.h"
 #include "shared/shared_log.h"
+#include "tenant/shared_send.h"
 #include "tenant/task.h"
 #include "tenant/tenant.h"
 #include "tenant/turns.h"
@@ -155,7 +156,6 @@ enum kb_err ld_shared_append(void *flush, const struct kb_event *event, size_t n
 /* The batch's n rows into the copy, which then stands at `to`. LD_STORE_*. */
 int ld_shared_copy(struct ld_tenant *t, const struct ld_shared_place *to, size_t n, struct ld_message *why);
 
-uint64_t ld_shared_draw_nonce(void);
 /* What became of a batch that is LD_SHARED_UNKNOWN: OK, BEHIND, or still UNKNOWN. */
 enum ld_shared_rc ld_shared_settle(struct ld_tenant *t, const struct ld_shared_batch *batch, struct ld_message *why);
 
@@ -163,10 +163,10 @@ enum ld_shared_rc ld_shared_settle(struct ld_tenant *t, const struct ld_shared_b
 enum ld_shared_rc ld_shared_follow(void *arg, const struct ld_shared_batch *batch);
 
 /* shared_renew.c, by the writer, without a turn in it, where lines of the log were rewritten: the copy and the model
- * anew. Not OK: changes have to wait; why tells. `copy` is the first half, for a start. REWRITTEN: once more, from the
- * beginning. */
+ * anew. Not OK: changes have to wait; why tells. `copy` is the first half, for a start; *is_model_kept: a model that
+ * was folded from it before is that of its last line. REWRITTEN: once more, from the beginning. */
 enum ld_shared_rc ld_shared_renew(struct ld_tenant *t, struct ld_message *why);
-enum ld_shared_rc ld_shared_renew_copy(struct ld_tenant *t, struct ld_message *why);
+enum ld_shared_rc ld_shared_renew_copy(struct ld_tenant *t, bool *is_model_kept, struct ld_message *why);
 
 /* exchange.c, by the writer: an engine for the log up to `seq` in the place of the one that serves, which is *engine
  * then; settings NULL: they are the same. */

@@ -72,11 +72,13 @@ bool ld_tenants_has(struct ld_tenants *r, const char *name);
 /* Takes the tenant out and removes its files once nobody holds it; opens nothing. 0 or -1 (404). From the work pool. */
 int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem *p);
 
-/* Repairs a tenant that cannot be opened, or is read-only (repair.h): 0 with why, what a fold says of the
- * line; or -1 (404, 409, 503). From the work pool: O(the log). */
+/* Repairs a tenant that cannot be opened, or is read-only (repair.h): 0 with why, what a fold says of the line; or one
+ * whose shared log has lost lines (repair_shared.h): 0 with *out. Else -1 (404, 409, 503). From the work pool: O(the
+ * log). */
 struct ld_repair;
+struct ld_repaired;
 int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, struct ld_message *why,
-                      struct ld_problem *p);
+                      struct ld_repaired *out, struct ld_problem *p);
 
 /* The rate in force for a tenant, and whether it is its own; false: there is no such tenant. */
 bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate *out, bool *is_own, double *fill);

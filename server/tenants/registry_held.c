@@ -1,7 +1,8 @@
-/* What one server of a shared log does for all of a tenant: follow its challengers (task/challenger.h). Which one is a
- * row of the log: it renews the row every two seconds and says in it what it has found; where it has been silent for
- * ten, the first that asks takes over. A server that was silent and goes on learns it at its next renewal; until then
- * two do the same work, which is told twice and done once: a promotion is judged in the tenant's turn.
+/* What one server of a shared log does for all of a tenant: follow its challengers (task/challenger.h), and compact a
+ * log whose configuration has `retention` (task/retain.c). Which one is a row of the log: it renews the row every two
+ * seconds and says in it what it has found; where it has been silent for ten, the first that asks takes over. A server
+ * that was silent and goes on learns it at its next renewal; until then two do the same work, which is told twice and
+ * done once: a promotion is judged in the tenant's turn.
  *
  * A few rows a question at most, so that the question is not held up. */
 #include <stdlib.h>
@@ -50,8 +51,8 @@ static void renew(struct ld_tenants *r, struct ld_tenant *t, uint64_t id)
     ld_tenant_set_held(t, rc == LD_SHARED_OK);
     if (was_held != (rc == LD_SHARED_OK))
         ld_log(LD_LOG_INFO,
-               rc == LD_SHARED_OK ? "tenant %s: this server follows its challengers"
-                                  : "tenant %s: another server follows its challengers",
+               rc == LD_SHARED_OK ? "tenant %s: this server follows its challengers, and compacts its log"
+                                  : "tenant %s: another server follows its challengers, and compacts its log",
                ld_tenant_name(t));
 }
 

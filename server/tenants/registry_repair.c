@@ -1,5 +1,5 @@
-/* Work on the files of a tenant that is there: repairing one that cannot be opened, or that is read-only because of
- * that (repair.h), and putting another file in their place.
+/* Work on the files of a tenant that is there (repair.h): repairing one that cannot be opened, or that is read-only
+ * because of that, or whose shared log has lost lines (repair_shared.h), and putting another file in their place.
  *
  * The member is taken like one that is opened: whoever asks for the tenant meanwhile waits, and nobody else has its
  * files. One that is open is closed first, when nobody works with it. */
@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "tenants/registry_impl.h"
 #include "task/repair.h"
+#include "task/repair_shared.h"
 
 #define CLOSE_TRIES 500 /* a millisecond apart */
 
@@ -57,21 +58,49 @@ static struct ld_member *take_member(struct ld_tenants *r, const char *name, str
     return NULL;
 }
 
-int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, struct ld_message *why,
-                      struct ld_problem *p)
+static int repair_line(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, struct ld_message *why,
+                       struct ld_problem *p)
 {
-    struct ld_member *member = take_member(r, name, p);
-
-    why->text[0] = '\0';
-    if (member == NULL)
-        return -1;
     const int rc = ld_repair(r->world->data_dir, name, wanted, r->world->progress, why, p);
+
     if (rc == 0)
         ld_log(LD_LOG_WARN, "tenant %s: %s: %s", name,
                wanted->action == LD_REPAIR_LIFT   ? "it is read-only no longer"
                : wanted->action == LD_REPAIR_DROP ? "a line of its log is dropped"
                                                   : "it is read-only from here on",
                why->text);
+    return rc;
+}
+
+static int repair_log(struct ld_tenants *r, const char *name, enum ld_repair_action action, struct ld_repaired *out,
+                      struct ld_problem *p)
+{
+    const struct ld_world *w = r->world;
+
+    if (w->shared == NULL) {
+        ld_problem_set(p, 409, "this server has its logs to itself: there is no shared log to repair");
+        return -1;
+    }
+    const int rc = ld_repair_shared(w->shared, w->node, w->data_dir, name, action, w->progress, out, p);
+    if (rc == 0)
+        ld_log(LD_LOG_WARN, "tenant %s: %llu lines that the shared log had not %s%s", name,
+               (unsigned long long)out->n_lines,
+               action == LD_REPAIR_PUSH ? "are back in it" : "are put aside, and the copy is made anew: ", out->file);
+    return rc;
+}
+
+int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, struct ld_message *why,
+                      struct ld_repaired *out, struct ld_problem *p)
+{
+    struct ld_member *member = take_member(r, name, p);
+    int rc;
+
+    why->text[0] = '\0';
+    *out = (struct ld_repaired){.n_lines = 0};
+    if (member == NULL)
+        return -1;
+    rc = wanted->action >= LD_REPAIR_PUSH ? repair_log(r, name, wanted->action, out, p)
+                                          : repair_line(r, name, wanted, why, p);
     ld_member_settle_closed(r, member);
     return rc;
 }

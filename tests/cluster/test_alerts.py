@@ -90,7 +90,7 @@ def a_primary_that_may_not_acknowledge(watch):
 
 def a_dead_primary(watch):
     primary = watch.database.kill_primary()
-    watch.fires({"LaplacedLogDown"}, "ab", ["LaplacedLogWithoutStandby"])  # of standbys nothing is known then
+    watch.fires({"LaplacedLogDown"}, "ab")  # of standbys nothing is known then
     (primary.home / "dead").unlink()
     primary.start()
     watch.database.wait_synchronous()

@@ -35,7 +35,7 @@ def test_a_database_without_tables_is_named_and_init_makes_them_once(pg):
     assert "were there already" in cluster("init", LAPLACED_LOG=pg.url)
     assert json.loads(cluster("init", "--json", "--log", pg.url)) == {"is_new": False}
     tables = pg.primary.sql("SELECT string_agg(tablename, ' ' ORDER BY tablename) FROM pg_tables WHERE schemaname = 'laplaced'")
-    assert tables == "batch common generation holder key node rate tenant version"
+    assert tables == "batch book common generation holder key node rate tenant version"
     assert pg.primary.sql("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'laplaced'") == kit.ROLE
 
 

@@ -100,12 +100,12 @@ def test_a_name_that_no_server_knows_is_404(three):
 
 def test_a_configuration_that_needs_one_server_alone_is_refused(three, name):
     a, b, _ = three
-    for field, value in (("retention", {"events": 1000}), ("durability", "relaxed")):
+    for field, value in (("durability", "relaxed"),):
         answer = a.call("PUT", f"/tenants/{name}", {"algorithm": "ucb", field: value}, expect=422)
         assert answer.pointers == [f"/{field}"], answer.json
         b.call("GET", f"/tenants/{name}", expect=404)
     a.put_tenant(name, algorithm="ucb")
-    b.call("PATCH", f"/tenants/{name}", {"retention": {"events": 1000}}, expect=422)
+    b.call("PATCH", f"/tenants/{name}", {"durability": "relaxed"}, expect=422)
     assert len(events_of(settle(three, name)[0])) == 1
 
 

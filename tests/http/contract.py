@@ -173,7 +173,7 @@ class Contract:
             return "Refused", shared["Refused"]
         assert operation is None, f"{name}: undocumented status {status}"
         if path.startswith("/personalizer/") and status in ("400", "501"):  # what that service has and this one has not
-            return "RankMissing", shared["RankRefused" if status == "400" else "RankMissing"]
+            return "RankMissing", shared["RankRefused"] if status == "400" else self.resolve(self.doc["x-personalizer-path"][status])
         if status == "401":  # a stranger does not learn which paths there are
             return "Unauthorized", shared["Unauthorized"]
         if not self.methods(path):

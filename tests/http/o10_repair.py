@@ -184,6 +184,8 @@ def test_a_drop_that_was_cut_off_is_repeated(broken):
 def test_only_the_line_that_is_refused_is_repaired(broken):
     broken.start()
     client = Client(broken)
+    for action in ("push", "rewind"):
+        assert "no shared log" in repair(client, expect=409, action=action)["detail"]
     for action in ("drop", "read_only"):
         assert "event 3" in repair(client, expect=409, action=action, seq=2)["detail"]
         assert "event 3" in repair(client, expect=409, action=action)["detail"]  # nobody repairs what they have not been told of

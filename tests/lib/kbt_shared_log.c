@@ -12,6 +12,8 @@
 struct ld_shared_turn {
     struct kbt_shared_log *log;
     struct kbt_shared_tenant *tenant;
+    struct kbt_shared_batch *put; /* [n_put] of a turn that goes on */
+    size_t n_put;
 };
 
 static struct kbt_shared_log *log_of(struct ld_shared_log *l)
@@ -67,6 +69,15 @@ static struct ld_shared_place tip_of(const struct kbt_shared_tenant *t)
     return tip;
 }
 
+static struct ld_shared_tenant told_tenant(const struct kbt_shared_tenant *t)
+{
+    return (struct ld_shared_tenant){.id = t->id,
+                                     .tip = tip_of(t),
+                                     .first = t->n > 0 ? t->batch[0].at.seq - t->batch[0].n + 1 : 1,
+                                     .kept = t->kept > 0 ? t->kept : 1,
+                                     .rewritten = t->rewritten};
+}
+
 static bool is_same(const struct ld_shared_place *a, const struct ld_shared_place *b)
 {
     return a->seq == b->seq && memcmp(a->hash, b->hash, sizeof a->hash) == 0;
@@ -111,6 +122,8 @@ static void decide(struct kbt_shared_tenant *t)
     t->batch = t->coming;
     t->n = t->cap = t->n_coming;
     t->generation = t->coming_generation;
+    t->kept = t->coming_kept;
+    t->rewritten = t->coming_rewritten;
     t->coming = NULL;
 }
 
@@ -172,7 +185,7 @@ static enum ld_shared_rc find(struct ld_shared_log *log, const char *name, bool 
         t->id = 100 + l->n_tenants;
         snprintf(t->name, sizeof t->name, "%s", name);
     }
-    *out = (struct ld_shared_tenant){.id = t->id, .tip = tip_of(t)};
+    *out = told_tenant(t);
     return LD_SHARED_OK;
 }
 
@@ -228,7 +241,7 @@ static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const stru
     if (rc == LD_SHARED_OK)
         *turn = calloc(1, sizeof **turn);
     if (*turn != NULL)
-        **turn = (struct ld_shared_turn){l, t};
+        **turn = (struct ld_shared_turn){.log = l, .tenant = t};
     t->is_taken = *turn != NULL;
     return rc;
 }
@@ -236,7 +249,28 @@ static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const stru
 static void release(struct ld_shared_turn *turn)
 {
     turn->tenant->is_taken = false;
+    for (size_t i = 0; i < turn->n_put; i++)
+        free(turn->put[i].body);
+    free(turn->put);
     free(turn);
+}
+
+static uint64_t last_of(const struct ld_shared_turn *turn)
+{
+    return turn->n_put > 0 ? turn->put[turn->n_put - 1].at.seq : tip_of(turn->tenant).seq;
+}
+
+static enum ld_shared_rc put(struct ld_shared_turn *turn, const struct ld_shared_batch *batch, struct ld_message *why)
+{
+    if (!turn->tenant->is_taken || batch->at.seq != last_of(turn) + batch->n)
+        abort();
+    if (happens(turn->log, turn->log->odds.down, &turn->log->n_down))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    turn->put = realloc(turn->put, (turn->n_put + 1) * sizeof *turn->put);
+    if (turn->put == NULL)
+        abort();
+    turn->put[turn->n_put++] = copy_of(batch);
+    return LD_SHARED_OK;
 }
 
 static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
@@ -246,7 +280,7 @@ static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_sha
     struct kbt_shared_tenant *t = turn->tenant;
     const struct kbt_shared_odds *o = &l->odds;
 
-    if (!t->is_taken || batch->at.seq != tip_of(t).seq + batch->n)
+    if (!t->is_taken || turn->n_put > 0 || batch->at.seq != tip_of(t).seq + batch->n)
         abort(); /* whoever has the turn knows the tip */
     release(turn);
     if (happens(l, o->behind, &l->n_behind))
@@ -264,33 +298,36 @@ static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_sha
     return LD_SHARED_OK;
 }
 
-/* The whole log as it is to be. */
-static void prepare(struct kbt_shared_tenant *t, const struct ld_shared_line *line, size_t n_lines,
+static struct ld_shared_batch told_of(const struct kbt_shared_batch *b)
+{
+    return (struct ld_shared_batch){b->at, b->n, b->at_ms, b->node, b->nonce, b->body, b->n_body};
+}
+
+/* The whole log as it is to be: what it has, what was put, and what comes now. */
+static void prepare(const struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
                     struct ld_shared_batch *batch, size_t n_batches)
 {
-    struct kbt_shared_tenant to = {.n = 0};
+    struct kbt_shared_tenant *t = turn->tenant, to = {.n = 0};
     unsigned char hash[LD_CHAIN_BYTES] = {0};
+    const size_t n_there = t->n + turn->n_put;
     size_t at = 0;
 
-    for (size_t i = 0; i < t->n + n_batches; i++) {
-        const struct kbt_shared_batch *b = &t->batch[i];
-        struct ld_shared_batch is = {.node = ""};
+    for (size_t i = 0; i < n_there + n_batches; i++) {
+        struct ld_shared_batch is = i < t->n      ? told_of(&t->batch[i])
+                                    : i < n_there ? told_of(&turn->put[i - t->n])
+                                                  : batch[i - n_there];
         struct ld_text text;
 
         ld_text_init(&text);
-        if (i < t->n)
-            is = (struct ld_shared_batch){b->at, b->n, b->at_ms, b->node, b->nonce, b->body, b->n_body};
-        else
-            is = batch[i - t->n];
         if (!ld_shared_replace(&text, &is, line, n_lines, &at))
             abort();
         is.body = text.data;
         is.n_body = text.n;
         ld_chain(is.at.hash, hash, is.body, is.n_body);
         memcpy(hash, is.at.hash, sizeof hash);
-        if (i >= t->n) {
-            batch[i - t->n].at = is.at;
-            batch[i - t->n].at.generation = t->coming_generation;
+        if (i >= n_there) {
+            batch[i - n_there].at = is.at;
+            batch[i - n_there].at.generation = t->coming_generation;
         }
         push(&to, copy_of(&is));
         ld_text_close(&text);
@@ -307,8 +344,96 @@ static enum ld_shared_rc rewrite(struct ld_shared_turn *turn, const struct ld_sh
     struct kbt_shared_log *l = turn->log;
     struct kbt_shared_tenant *t = turn->tenant;
     const struct kbt_shared_odds *o = &l->odds;
+    enum ld_shared_rc rc = LD_SHARED_OK;
 
-    if (!t->is_taken || batch[0].at.seq != tip_of(t).seq + batch[0].n)
+    if (!t->is_taken || batch[0].at.seq != last_of(turn) + batch[0].n || (turn->n_put > 0 && n_lines > 0))
+        abort();
+    if (happens(l, o->behind, &l->n_behind))
+        rc = say(LD_SHARED_BEHIND, why, "drawn to be behind");
+    else if (happens(l, o->down, &l->n_down))
+        rc = say(LD_SHARED_DOWN, why, "drawn to be down");
+    else if (happens(l, o->unknown_out, &l->n_unknown_out))
+        rc = say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+    if (rc == LD_SHARED_OK) {
+        const uint64_t least = batch[n_batches - 1].at.generation;
+        l->generation = l->generation + 1 > least ? l->generation + 1 : least;
+        t->coming_generation = t->coming_rewritten = l->generation;
+        t->coming_kept = t->kept;
+        prepare(turn, line, n_lines, batch, n_batches);
+        l->n_rewrites++;
+        if (happens(l, o->unknown_in, &l->n_unknown_in))
+            rc = say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+        else
+            decide(t);
+    }
+    release(turn);
+    return rc;
+}
+
+/* ---- compaction -------------------------------------------------------------------------------------------------- */
+
+static void keep_books(struct kbt_shared_tenant *t, const struct ld_shared_book *book, size_t n)
+{
+    for (size_t i = 0; i < t->n_books; i++) {
+        free((char *)t->book[i].name);
+        free((void *)t->book[i].body);
+    }
+    if (n > sizeof t->book / sizeof *t->book)
+        abort();
+    for (size_t i = 0; i < n; i++) {
+        void *body = malloc(book[i].n_body);
+        if (body == NULL)
+            abort();
+        memcpy(body, book[i].body, book[i].n_body);
+        t->book[i] = book[i];
+        t->book[i].name = strdup(book[i].name);
+        t->book[i].body = body;
+    }
+    t->n_books = n;
+}
+
+static void push_chained(struct kbt_shared_tenant *to, struct ld_shared_batch *b, unsigned char hash[LD_CHAIN_BYTES])
+{
+    ld_chain(hash, hash, b->body, b->n_body);
+    memcpy(b->at.hash, hash, LD_CHAIN_BYTES);
+    push(to, copy_of(b));
+}
+
+static void prepare_summary(struct kbt_shared_tenant *t, const struct ld_shared_summary *s)
+{
+    struct kbt_shared_tenant to = {.n = 0};
+    unsigned char hash[LD_CHAIN_BYTES] = {0};
+
+    for (size_t i = 0; i < s->n; i++) {
+        push_chained(&to, &s->batch[i], hash);
+        s->batch[i].at.generation = t->coming_generation;
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        struct ld_shared_batch b = told_of(&t->batch[i]);
+
+        if (b.at.seq <= s->last)
+            continue;
+        if (b.at.seq - b.n < s->last) { /* it stands in this one */
+            const uint64_t n_gone = s->last - (b.at.seq - b.n);
+            const char *rest = ld_shared_behind(b.body, b.n_body, n_gone);
+            b.n_body -= (size_t)(rest - b.body);
+            b.body = rest;
+            b.n -= (uint32_t)n_gone;
+        }
+        push_chained(&to, &b, hash);
+    }
+    t->coming = to.batch;
+    t->n_coming = to.n;
+}
+
+/* Books are known as soon as it is decided; nobody looks before. */
+static enum ld_shared_rc compact(struct ld_shared_turn *turn, const struct ld_shared_summary *s, struct ld_message *why)
+{
+    struct kbt_shared_log *l = turn->log;
+    struct kbt_shared_tenant *t = turn->tenant;
+    const struct kbt_shared_odds *o = &l->odds;
+
+    if (!t->is_taken || s->last > tip_of(t).seq || s->batch[s->n - 1].at.seq != s->last)
         abort();
     release(turn);
     if (happens(l, o->behind, &l->n_behind))
@@ -318,11 +443,28 @@ static enum ld_shared_rc rewrite(struct ld_shared_turn *turn, const struct ld_sh
     if (happens(l, o->unknown_out, &l->n_unknown_out))
         return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
     t->coming_generation = ++l->generation;
-    prepare(t, line, n_lines, batch, n_batches);
-    l->n_rewrites++;
+    t->coming_rewritten = t->rewritten;
+    t->coming_kept = s->last + 1;
+    prepare_summary(t, s);
+    keep_books(t, s->book, s->n_books);
+    l->n_compactions++;
     if (happens(l, o->unknown_in, &l->n_unknown_in))
         return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
     decide(t);
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc books(struct ld_shared_log *log, uint64_t id,
+                               bool (*fn)(void *arg, const struct ld_shared_book *book), void *arg,
+                               struct ld_message *why)
+{
+    const struct kbt_shared_tenant *t = find_id(log_of(log), id);
+
+    if (happens(log_of(log), log_of(log)->odds.untaken, &log_of(log)->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    for (size_t i = 0; t != NULL && i < t->n_books; i++)
+        if (!fn(arg, &t->book[i]))
+            return LD_SHARED_NOMEM;
     return LD_SHARED_OK;
 }
 
@@ -363,7 +505,7 @@ static enum ld_shared_rc tips(struct ld_shared_log *log,
         return say(LD_SHARED_DOWN, why, "drawn to be down");
     for (size_t i = 0; i < l->n_tenants; i++) {
         const struct kbt_shared_tenant *t = &l->tenant[i];
-        const struct ld_shared_tenant told = {.id = t->id, .tip = tip_of(t)};
+        const struct ld_shared_tenant told = told_tenant(t);
 
         if (!t->is_dropped)
             fn(arg, t->name, &told);
@@ -536,7 +678,10 @@ static const struct ld_shared_ops operations = {.find = find,
                                                 .take = take,
                                                 .append = append,
                                                 .rewrite = rewrite,
+                                                .compact = compact,
+                                                .books = books,
                                                 .release = release,
+                                                .put = put,
                                                 .settle = settle,
                                                 .read = read_on,
                                                 .tips = tips,
@@ -571,6 +716,7 @@ void kbt_shared_log_close(struct kbt_shared_log *l)
         for (size_t k = 0; k < t->n; k++)
             free(t->batch[k].body);
         free(t->batch);
+        keep_books(t, NULL, 0);
     }
 }
 

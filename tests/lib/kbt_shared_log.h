@@ -34,6 +34,9 @@ struct kbt_shared_tenant {
     struct kbt_shared_batch *coming; /* [n_coming] all of the log, rewritten, whose outcome is unknown; NULL: none */
     size_t n_coming;
     uint64_t generation, coming_generation;
+    uint64_t kept, rewritten, coming_kept, coming_rewritten; /* kept 0: there is no summary */
+    struct ld_shared_book book[4];                           /* [n_books] owned */
+    size_t n_books;
     bool has_rate;
     struct ld_rate rate;
     bool is_held; /* by another server */
@@ -60,7 +63,7 @@ struct kbt_shared_log {
     size_t n_takes, meddle_at; /* not before so many takes */
     size_t most_held;          /* lines that were told in one take, at most */
     /* How often: */
-    size_t n_ok, n_behind, n_down, n_unknown_in, n_unknown_out, n_unsettled, n_untaken, n_rewrites;
+    size_t n_ok, n_behind, n_down, n_unknown_in, n_unknown_out, n_unsettled, n_untaken, n_rewrites, n_compactions;
 };
 
 void kbt_shared_log_init(struct kbt_shared_log *l, uint64_t key);

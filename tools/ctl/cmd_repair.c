@@ -9,18 +9,20 @@
 #include "base/log.h"
 #include "task/repair.h"
 
-static const char *const actions[] = {
-    [LD_REPAIR_READ_ONLY] = "read_only", [LD_REPAIR_DROP] = "drop", [LD_REPAIR_LIFT] = "lift"};
+static const char *const actions[] = {[LD_REPAIR_READ_ONLY] = "read_only",
+                                      [LD_REPAIR_DROP] = "drop",
+                                      [LD_REPAIR_LIFT] = "lift",
+                                      [LD_REPAIR_PUSH] = "push",
+                                      [LD_REPAIR_REWIND] = "rewind"};
 
-/* The answer is the server's JSON, whatever the output. */
-static int ask(const struct lc_session *s, const char *name, const struct ld_repair *wanted)
+int lc_ask_repair(const struct lc_session *s, const char *name, const struct ld_repair *wanted)
 {
     struct lc_client *c = lc_client_new(s, NULL);
     struct lc_text path = lc_tenant_path(name, "/repair"), body = {0};
     lc_client_be_patient(c);
     lc_text_puts(&body, "{");
     lc_put_text(&body, "action", actions[wanted->action]);
-    if (wanted->action != LD_REPAIR_LIFT)
+    if (wanted->seq > 0)
         lc_put_count(&body, "seq", wanted->seq);
     lc_text_puts(&body, "}");
     const struct lc_reply *r = lc_client_json(c, "POST", path.data, &body);
@@ -81,7 +83,7 @@ static int run_repair(const struct lc_command *self, struct lc_session *s, int a
     if (rc != LC_GO || (rc = read_wish(drop, read_only, is_lift, &wanted)) != 0)
         return rc;
     const char *name = w.n > 0 ? w.word[0] : lc_tenant_name(s);
-    return data != NULL ? repair_files(data, name, &wanted) : ask(s, name, &wanted);
+    return data != NULL ? repair_files(data, name, &wanted) : lc_ask_repair(s, name, &wanted);
 }
 
 const struct lc_command lc_cmd_repair = {

@@ -54,4 +54,8 @@ struct json_t *lc_json_from_file(const char *file);
 /* Content type by the file's name: JSON (.json), NDJSON (.ndjson, .jsonl), else NULL. */
 const char *lc_type_of(const char *file);
 
+/* POST /tenants/{t}/repair; the answer is the server's JSON, whatever the output: cmd_repair.c. */
+struct ld_repair;
+int lc_ask_repair(const struct lc_session *s, const char *name, const struct ld_repair *wanted);
+
 #endif

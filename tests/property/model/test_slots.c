@@ -272,8 +272,8 @@ static void open_hallucinating(struct world *w, const char *preset)
     }
 }
 
-/* Slots know decisions that are open and the slots before: as a second engine does in which the arms of the slots before
- * are open decisions of their own. */
+/* Slots know decisions that are open and the slots before: as a second engine does in which the arms of the slots
+ * before are open decisions of their own. */
 START_TEST(slots_know_open_decisions_and_the_slots_before)
 {
     static const char *const ids[N_SLOTS] = {"s0", "s1", "s2", "s3"};

@@ -1,0 +1,35 @@
+/* Lines of a file on their way into a shared log, in a turn that is had: a tenant that comes whole
+ * (registry_import.c), and lines that the log has lost (repair_shared.c).
+ *
+ * Whoever follows a batch reserves its lines against the state before it, and a log does not tell where its commits
+ * ended. So each line is a batch: whatever it looks up stands before it, as in a fold. Cost: a round trip and a row for
+ * each. */
+#ifndef LD_SHARED_SEND_H
+#define LD_SHARED_SEND_H
+
+#include "base/text.h"
+#include "shared/shared_log.h"
+#include "store/store.h"
+
+/* The last line is kept back: what ends the turn takes it. */
+struct ld_shared_sender {
+    struct ld_shared_log *log;
+    const char *node;
+    struct ld_shared_turn *turn;
+    uint64_t id;               /* of the tenant */
+    struct ld_shared_place at; /* seq: of the line that is kept; hash: of those before */
+    struct ld_text body;
+    uint32_t n; /* 1: a line is kept */
+    int64_t at_ms;
+    enum ld_shared_rc rc;
+    struct ld_message *why;
+};
+
+/* For ld_store_read. Not 0: s->rc tells. */
+int ld_shared_send_row(void *sender, const struct ld_row *row);
+/* The line that is kept, to be the turn's last batch. */
+struct ld_shared_batch ld_shared_last_sent(struct ld_shared_sender *s);
+
+uint64_t ld_shared_draw_nonce(void);
+
+#endif

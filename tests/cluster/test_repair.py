@@ -1,0 +1,180 @@
+"""A shared log that has lost lines, as after a backup was restored: servers say so by name, and an operator puts the lines back or lets them go."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from servers import CTL, Servers, events_of, log_of, settle, wait_for
+import pg
+from harness import Client
+
+pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
+
+
+def ctl(server, *args, expect=0):
+    done = subprocess.run([CTL, "cluster", "repair", *args], capture_output=True, text=True, timeout=60, env={**os.environ, "LAPLACED_URL": server.url if server else ""})
+    assert done.returncode == expect, (args, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def lines(text):
+    return text.splitlines()
+
+
+def lose(database, name, n):
+    """The last n batches of a tenant's log, as if they had never come."""
+    primary = database.primary
+    id = primary.sql(f"SELECT id FROM laplaced.tenant WHERE name = '{name}' AND deleted_at IS NULL")
+    last = primary.sql(f"SELECT seq FROM laplaced.batch WHERE tenant = {id} ORDER BY seq DESC OFFSET {n} LIMIT 1")
+    primary.sql(f"DELETE FROM laplaced.batch WHERE tenant = {id} AND seq > {last}")
+    primary.sql(f"UPDATE laplaced.tenant SET last = {last}, hash = (SELECT hash FROM laplaced.batch WHERE tenant = {id} AND seq = {last}) WHERE id = {id}")
+    return int(last)
+
+
+def observe(api, name, i, expect=200):
+    return api.call("POST", "/observe", {"user": f"u{i % 7}", "arm": "xy"[i % 2], "reward": i % 10 / 10}, tenant=name, expect=expect)
+
+
+def made(apis, name, n=30):
+    apis[0].put_tenant(name, algorithm="laplaced")
+    for i in range(n):
+        observe(apis[i % len(apis)], name, i)
+    return settle(apis, name)
+
+
+def refused(api, name):
+    detail = wait_for(lambda: (a := observe(api, name, 1, expect=(200, 503))).status == 503 and a, what="a refusal").json["detail"]
+    assert f"tenant '{name}'" in detail and "laplacectl cluster repair" in detail and "nothing was recorded" in detail, detail
+    return detail
+
+
+@pytest.fixture
+def two(database, tmp_path):
+    servers = Servers(tmp_path, database.url, n=2)
+    servers.ready()
+    yield servers
+    servers.close()
+
+
+def test_lines_that_were_lost_are_told_and_put_back_by_whoever_is_asked(two, database):
+    (a, b), name = two.clients(), "lost"
+    was, digest = made((a, b), name)
+    last = lose(database, name, 6)
+    for api in (a, b):
+        assert f"at line {len(lines(was))} the shared log has ended already" in refused(api, name)
+        assert api.call("GET", f"/tenants/{name}/stats").status == 200  # reading goes on
+    said = json.loads(ctl(b.server, name, "--push"))
+    assert said == {"action": "push", "lines": len(lines(was)) - last, "opens": True}
+    assert settle((a, b), name) == (was, digest)
+    for api in (a, b):
+        assert api.call("POST", f"/tenants/{name}/verify").json["equal"]
+        assert "nothing to put back" in ctl(api.server, name, "--push", expect=1)
+        assert "nothing to rewind" in ctl(api.server, name, "--rewind", expect=1)
+    for i in range(10):
+        observe((a, b)[i % 2], name, i)
+    fresh = Client(two.add())
+    two.ready()
+    assert log_of(a, name).startswith(was)
+    settle((a, b, fresh), name)
+
+
+def test_lines_that_are_let_go_are_kept_in_a_file(two, database):
+    (a, b), name = two.clients(), "let-go"
+    was, _ = made((a, b), name)
+    last = lose(database, name, 5)
+    refused(a, name)
+    for api in (a, b):
+        said = json.loads(ctl(api.server, name, "--rewind"))
+        assert said == {"action": "rewind", "lines": len(lines(was)) - last, "file": f"{name}.lost-{last + 1}-{len(lines(was))}", "opens": True}
+        kept = api.server.data / "tenants" / said["file"]
+        assert lines(kept.read_bytes()) == lines(was)[last:] and kept.stat().st_mode & 0o077 == 0
+    log, _ = settle((a, b), name)
+    assert lines(log) == lines(was)[:last]
+    observe(a, name, 3)
+    settle((a, b), name)
+
+
+def test_a_log_that_went_on_otherwise_takes_no_lines_back(two, database):
+    """b was away and writes where lines were lost: what a has is a branch of its own."""
+    (a, b), name = two.clients(), "branch"
+    before, _ = made((a, b), name)
+    b.server.kill()
+    for i in range(5):
+        observe(a, name, i)
+    primary = database.primary
+    n = int(primary.sql(f"SELECT count(*) FROM laplaced.batch WHERE seq > {len(lines(before))} AND tenant = (SELECT id FROM laplaced.tenant WHERE name = '{name}')"))
+    assert lose(database, name, n) == len(lines(before))
+    b.server.start()
+    two.ready()
+    for i in range(9):
+        observe(b, name, 7 + i)
+    refused(a, name)
+    assert f"another line {len(lines(before)) + 1}" in ctl(a.server, name, "--push", expect=1)
+    assert json.loads(ctl(a.server, name, "--rewind"))["opens"]
+    log, _ = settle((a, b), name)
+    assert log.startswith(before) and len(lines(log)) > len(lines(before)) + 8
+
+
+def test_a_tenant_that_the_log_has_lost_altogether_is_put_back_whole(two, database):
+    (a, b), name = two.clients(), "vanished"
+    was, digest = made((a, b), name)
+    primary = database.primary
+    id = primary.sql(f"SELECT id FROM laplaced.tenant WHERE name = '{name}'")
+    primary.sql(f"DELETE FROM laplaced.batch WHERE tenant = {id}")
+    primary.sql(f"DELETE FROM laplaced.tenant WHERE id = {id}")
+    wait_for(lambda: "has lost it" in a.server.log(), what="a word of it")
+    refused(a, name)
+    assert json.loads(ctl(a.server, name, "--push"))["lines"] == len(lines(was))
+    wait_for(lambda: a.call("GET", f"/tenants/{name}/stats", expect=(200, 404, 500, 503)).status == 200)
+    b.server.restart()  # its copy is of a number that is no more
+    two.ready()
+    assert settle((a, b), name) == (was, digest)
+    assert [p.name for p in (b.server.data / "tenants").glob(f"{name}.db.copy-*")] == [f"{name}.db.copy-{id}"]
+    observe(b, name, 1)
+    settle((a, b), name)
+
+
+def test_it_is_done_in_the_folder_of_a_stopped_server_as_well(two, database):
+    (a, b), name = two.clients(), "stopped"
+    was, digest = made((a, b), name)
+    lose(database, name, 4)
+    files = ("--log", database.url, "--data", str(a.server.data))
+    assert ctl(None, name, "--push", *files, expect=1).strip() != ""  # a server has the folder
+    assert a.server.terminate() == 0
+    assert "no such tenant" in ctl(None, "nobodys", "--push", *files, expect=1)
+    assert "are back in the shared log" in ctl(None, name, "--push", *files)
+    assert "nothing to rewind" in ctl(None, name, "--rewind", *files, expect=1)
+    a.server.start()
+    two.ready()
+    assert settle((a, b), name) == (was, digest)
+
+
+def test_a_server_that_dies_before_the_lines_are_there_has_changed_nothing(two, database):
+    (a, b), name = two.clients(), "dies"
+    was, digest = made((a, b), name)
+    last = lose(database, name, 6)
+    for point, action in (("before_shared_push", "--push"), ("before_rewind", "--rewind")):
+        a.server.env = {"LAPLACED_FAILPOINT": f"{point}:1"}
+        a.server.restart()
+        two.ready()
+        ctl(a.server, name, action, expect=1)
+        assert wait_for(lambda: a.server.process.poll(), what=f"the death at {point}") == -9
+        assert database.primary.sql(f"SELECT last FROM laplaced.tenant WHERE name = '{name}'") == str(last)
+    a.server.env = {}
+    a.server.restart()
+    two.ready()
+    assert json.loads(ctl(a.server, name, "--push"))["lines"] == len(lines(was)) - last
+    assert settle((a, b), name) == (was, digest)
+
+
+def test_what_is_not_the_shared_logs_is_refused(two):
+    a, _ = two.clients()
+    made((a,), "other", 3)
+    for body in ({"action": "drop", "seq": 3}, {"action": "lift"}):
+        assert "repair of a line" in a.call("POST", "/tenants/other/repair", body, expect=501).json["detail"]
+    a.call("POST", "/tenants/nobodys/repair", {"action": "push"}, expect=404)
+    ctl(a.server, "other", expect=2)
+    ctl(a.server, "other", "--push", "--rewind", expect=2)
+    ctl(a.server, "--push", expect=2)
+    assert events_of(log_of(a, "other"))
