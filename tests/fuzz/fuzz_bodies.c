@@ -13,7 +13,7 @@
 
 #define CONTEXT_DIM 1
 #define ARM_DIM 2
-#define N_KINDS 20
+#define N_KINDS 22
 
 static struct kb_engine *new_engine(void)
 {
@@ -103,14 +103,14 @@ static int patch(struct ld_doc *doc, struct ld_problem *p)
 }
 
 /* What is taken of Rank is a body that /select takes, with its actions. */
-static int rank(struct ld_doc *doc, struct ld_problem *p)
+static int rank(struct ld_doc *doc, bool has_slots, struct ld_problem *p)
 {
     struct ld_rank wanted;
     struct ld_select select;
     struct ld_doc *as_select = NULL;
     size_t n = 0;
 
-    if (ld_decode_rank(doc, &wanted, p) != 0)
+    if (ld_decode_rank(doc, has_slots, &wanted, p) != 0)
         return -1;
     for (int has_features = 0; has_features < 2; has_features++) {
         char *text = ld_encode_rank_select(doc, &wanted, "d", has_features == 1, &n);
@@ -123,8 +123,8 @@ static int rank(struct ld_doc *doc, struct ld_problem *p)
     return 0;
 }
 
-/* A patch of it is one that a tenant may refuse, and is read. */
-static int service(struct ld_doc *doc, struct ld_problem *p)
+/* What is read of a service's configuration, or of its policy, is a patch that a tenant may refuse. */
+static int patch_of(struct ld_doc *doc, bool is_policy, struct ld_problem *p)
 {
     static const char now_text[] = "{\"rewardWaitTime\":\"PT90.5S\",\"defaultReward\":0,\"logRetentionDays\":-1}";
     struct ld_doc *now = NULL, *patch_doc = NULL;
@@ -132,7 +132,8 @@ static int service(struct ld_doc *doc, struct ld_problem *p)
     const char *code = NULL;
 
     FUZZ_EXPECT(ld_doc_parse(&now, now_text, sizeof now_text - 1, false, p) == 0);
-    char *text = ld_decode_service(doc, now, &n, &code, p);
+    const struct ld_told_tenant told = {.doc = now, .edited_ms = INT64_MIN};
+    char *text = (is_policy ? ld_decode_policy : ld_decode_service)(doc, &told, &n, &code, p);
     ld_doc_free(now);
     if (text == NULL)
         return -1;
@@ -189,11 +190,13 @@ static int decode(unsigned kind, struct ld_doc *doc, struct ld_problem *p)
     case 16:
         return patch(doc, p);
     case 17:
-        return rank(doc, p);
+    case 20:
+        return rank(doc, kind == 20, p);
     case 18:
         return ld_decode_rank_reward(doc, &reward, p);
     case 19:
-        return service(doc, p);
+    case 21:
+        return patch_of(doc, kind == 21, p);
     case 15:
         return ld_decode_replay(doc, false, &head, p);
     default:

@@ -102,8 +102,7 @@ START_TEST(rows_fit_the_kind_of_their_rule)
     for (size_t i = 0; i < n_members; i++) {
         const struct ld_field *f = &members[i].field;
         const struct ld_rule *rule = f->rule;
-        const bool is_word =
-            f->kind == LD_ALGORITHM || f->kind == LD_CHOICE || f->kind == LD_PENDING || f->kind == LD_EITHER;
+        const bool is_word = f->kind == LD_ALGORITHM || f->kind == LD_CHOICE || f->kind == LD_EITHER;
         const bool has_word = f->kind == LD_LENGTHSCALE || f->kind == LD_OR_WORD || f->learned != 0;
 
         ck_assert_msg((rule->choices != NULL) == (is_word || has_word), "%s", members[i].pointer);
