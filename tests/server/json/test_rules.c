@@ -132,7 +132,7 @@ START_TEST(words_of_the_schema_are_those_of_the_core)
         ck_assert_int_eq(n, f->words->n);
         n_choices++;
     }
-    ck_assert_uint_eq(n_choices, 11);
+    ck_assert_uint_eq(n_choices, 12);
 }
 END_TEST
 
