@@ -9,6 +9,8 @@ CC ?= gcc
 # The C++ compiler beside CC: a few files use C++ libraries behind a header in C.
 CXX := $(patsubst gcc%,g++%,$(patsubst clang%,clang++%,$(patsubst cc,c++,$(CC))))
 PYTHON ?= /usr/bin/python3
+# What a goal compiles first is compiled on all processors, unless make was told how many (-j).
+ON_ALL = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 WERROR ?=
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -182,19 +184,19 @@ endif
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
-	$(MAKE) all
+	$(MAKE) $(ON_ALL) all
 	sh tools/run.sh
 run-cluster: ## three servers, PostgreSQL with standbys and HAProxy on this machine: a town learns while a server and the primary are killed
-	$(MAKE) all
+	$(MAKE) $(ON_ALL) all
 	$(PYTHON) tools/run_cluster.py $(OUT) $(VISITS)
 tour: ## A/B split with holdout, recommendations over a graph, and evaluation of the log, each with a figure: make tour TOUR_DATA=DIR keeps the data
-	$(MAKE) all
+	$(MAKE) $(ON_ALL) all
 	TOUR_DATA="$(TOUR_DATA)" sh tools/tour.sh $(OUT)
 paper: ## the papers' tables and figures into build/paper/: make paper ARGS="tc-table1 --reps 3" (ARGS=list names them)
-	$(MAKE) all
+	$(MAKE) $(ON_ALL) all
 	$(OUT)/paperbench --out $(BUILD)/paper $(ARGS)
 test: ## all tests: unit, property, server, tools, paper, HTTP; ends with "N passed, N failed"
-	$(MAKE) all c-tests
+	$(MAKE) $(ON_ALL) all c-tests
 	sh tests/run.sh $(OUT)
 test-unit: c-tests ## unit and property tests in C
 	sh tests/run.sh $(OUT) c
@@ -222,7 +224,7 @@ peeking: $(OUT)/tests/peeking/peeking ## minutes: what an experiment says, looke
 	cat $(BUILD)/bench/peeking-*.jsonl > $(BUILD)/bench/peeking.jsonl && rm $(BUILD)/bench/peeking-*.jsonl
 	$(PYTHON) tests/peeking/table.py $(BUILD)/bench/peeking.jsonl --page docs/PEEKING.md
 console-pictures: ## pictures of the console's screens into docs/figures, of a server that has played real people: make console-pictures DATA=DIR (docs/DATA.md)
-	$(MAKE) all
+	$(MAKE) $(ON_ALL) all
 	LAPLACED_BIN=$(abspath $(OUT))/laplaced LAPLACECTL_BIN=$(abspath $(OUT))/laplacectl $(PYTHON) tests/http/console_pictures.py $(DATA)
 regret: SEEDS = 20
 regret: $(OUT)/tests/quality/regret ## minutes: regret of the default row over 20 seeds, in the engine itself; writes docs/REGRET.md: make regret SEEDS=20 JOBS=2
@@ -247,26 +249,26 @@ test-extremes: all ## extreme numbers in every body and line, over every preset 
 test-power: all $(OUT)/tests/crash/power_trace.so ## 200 power cuts under load: each write that no sync covers kept, lost or torn, then what was acknowledged is looked for
 	LAPLACED_BIN=$(abspath $(OUT))/laplaced sh tests/crash/power.sh 200
 asan: ## C tests and the HTTP tests under AddressSanitizer and UBSan
-	$(MAKE) MODE=asan all c-tests
+	$(MAKE) $(ON_ALL) MODE=asan all c-tests
 	sh tests/run.sh $(BUILD)/asan
 tsan: ## C tests of the server under ThreadSanitizer
-	$(MAKE) MODE=tsan all server-tests
+	$(MAKE) $(ON_ALL) MODE=tsan all server-tests
 	sh tests/run.sh $(BUILD)/tsan server
 TARGET ?= bodies
 SECONDS ?= 60
 fuzz: ## fuzz one target under clang's libFuzzer: make fuzz TARGET=bodies|values|log|shadow|snapshot|file|route SECONDS=60
-	$(MAKE) fuzz-tests
-	$(MAKE) MODE=fuzz CC=clang $(BUILD)/fuzz/fuzz_$(TARGET)
+	$(MAKE) $(ON_ALL) fuzz-tests
+	$(MAKE) $(ON_ALL) MODE=fuzz CC=clang $(BUILD)/fuzz/fuzz_$(TARGET)
 	sh tests/fuzz/run.sh $(BUILD) $(TARGET) $(SECONDS)
 soak: ## malformed traffic against a build with ASan and UBSan, from several connections: make soak SECONDS=600
-	$(MAKE) MODE=asan all
+	$(MAKE) $(ON_ALL) MODE=asan all
 	$(PYTHON) tests/soak/malformed.py $(BUILD)/asan/laplaced $(BUILD)/bench/soak.jsonl --seconds $(SECONDS)
 soak-memory: all ## a million requests, malformed ones among them: whether memory stays flat
 	$(PYTHON) tests/soak/memory.py $(OUT) $(BUILD)/bench/soak.jsonl $(ARGS)
 layers: ## prove by includes which room knows which (tools/rooms.txt)
 	$(PYTHON) tools/layers.py
 walks: ## count the files that a /select and a /reward enter before the queue, in a server whose functions tell of themselves; they may only become fewer
-	$(MAKE) MODE=walk $(BUILD)/walk/laplaced
+	$(MAKE) $(ON_ALL) MODE=walk $(BUILD)/walk/laplaced
 	$(PYTHON) tests/walk/walk.py $(BUILD)/walk check
 lint: layers format-check ## layers, formatting, cppcheck, shellcheck
 	shellcheck tools/*.sh tests/*.sh tests/*/*.sh .ci/run
