@@ -104,8 +104,10 @@ struct ld_book_row;
 int ld_store_renew_start(struct ld_store *s, uint64_t kept, const struct ld_book_row *books, size_t n,
                          struct ld_message *why);
 int ld_store_end_renewal(struct ld_store *s, const struct ld_copy_mark *mark, struct ld_message *why);
-/* Moves the write-ahead log into the file and cuts it. False when a reader that is at work keeps some of it: try again.
- */
+/* Behind something that was rewritten or deleted for ever: a file of up to LD_WRITTEN_ANEW_BYTES is written anew, which
+ * takes about as long as reading it twice; then the write-ahead log is moved into the file and cut. False when a reader
+ * that is at work keeps some of it, or the disk refuses: try again. */
+#define LD_WRITTEN_ANEW_BYTES (64 << 20)
 bool ld_store_scrub(struct ld_store *s);
 
 /* A row beside the books' whose count no line has: each server's own. */

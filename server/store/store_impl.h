@@ -46,6 +46,7 @@ struct ld_store {
     struct sqlite3_stmt *begin, *commit, *insert, *insert_some, *insert_piece; /* insert_some: NULL until asked for */
     struct sqlite3_stmt *put_mark;                                             /* likewise */
     uint64_t line, n_pieces;   /* the long line that is being written; 0: none */
+    bool has_wiped;            /* a transaction overwrote what it deleted, and the file was not written anew since */
     _Atomic int64_t wal_pages; /* in the WAL, not yet known to be in the file */
     int64_t page_bytes;
     struct ld_db_place place;

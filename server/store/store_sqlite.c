@@ -212,6 +212,7 @@ int ld_store_begin(struct ld_store *s, bool is_wiping, struct ld_message *why)
     int rc = is_wiping ? sqlite3_exec(s->db, "PRAGMA secure_delete = ON", NULL, NULL, NULL) : SQLITE_OK;
     if (rc == SQLITE_OK)
         rc = run(s->begin);
+    s->has_wiped |= is_wiping;
     return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(s->db, rc, s->path, why);
 }
 
@@ -375,9 +376,27 @@ static bool sync_log(struct sqlite3 *db)
            (f == NULL || f->pMethods == NULL || f->pMethods->xSync(f, SQLITE_SYNC_NORMAL) == SQLITE_OK);
 }
 
+/* Cells that SQLite moves between pages leave their bytes in what is free on the old page, in indexes above all, and
+ * secure_delete does not know of them. Only pages that are written anew have nothing of what was deleted. The copy is
+ * made in memory, so that it needs no folder for temporary files; a file that is larger is left as it is
+ * (docs/SECURITY.md). */
+static bool write_anew(struct ld_store *s)
+{
+    int64_t n_pages = 0;
+
+    if (ld_sql_int(s->db, "PRAGMA page_count", &n_pages, NULL) != LD_STORE_OK)
+        return false;
+    if (n_pages * s->page_bytes > LD_WRITTEN_ANEW_BYTES)
+        return true;
+    return sqlite3_exec(s->db, "PRAGMA temp_store = MEMORY; VACUUM", NULL, NULL, NULL) == SQLITE_OK;
+}
+
 /* On the writer's own connection: no commit can come in between. */
 bool ld_store_scrub(struct ld_store *s)
 {
+    if (s->has_wiped && !write_anew(s))
+        return false;
+    s->has_wiped = false;
     const bool is_ok =
         sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) == SQLITE_OK && sync_log(s->db);
 

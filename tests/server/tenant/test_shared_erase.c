@@ -229,7 +229,7 @@ START_TEST(what_is_erased_is_gone_from_all_servers_whatever_the_log_answers)
     const char *configuration = _i % 2 == 0 ? CONFIGURATION : TUNED;
 
     n_erased = n_refused = n_number = 0;
-    begin_log(270 + (uint64_t)_i, configuration);
+    begin_log(170 + (uint64_t)_i, configuration);
     for (int i = 0; i < N_NODES; i++)
         node[i].world.inline_work = _i % 4 < 2 ? KB_INLINE_WORK : 1;
     shared.meddle = meddle;
@@ -459,7 +459,7 @@ int main(void)
     TCase *random = tcase_create("random");
 
     tcase_set_timeout(random, 240);
-    tcase_add_loop_test(random, what_is_erased_is_gone_from_all_servers_whatever_the_log_answers, 0, 8);
+    tcase_add_loop_test(random, what_is_erased_is_gone_from_all_servers_whatever_the_log_answers, 0, 16);
     suite_add_tcase(suite, random);
     TCase *single = tcase_create("single");
     tcase_set_timeout(single, 60);
