@@ -46,13 +46,14 @@ static struct ld_vw in_force(const struct ld_value *now)
     return vw;
 }
 
-/* Of the policy that was put, if there is one and it is in force still. */
+/* Of the policy that was put, if there is one, with a name and arguments, and it is in force still. */
 static bool is_kept(const struct ld_value *now, struct ld_vw *out)
 {
-    const char *arguments = ld_string_of(ld_member_of(ld_member_of(now, "personalizer"), "policy_arguments"));
+    const struct ld_value *kept = ld_member_of(now, "personalizer");
+    const char *arguments = ld_string_of(ld_member_of(kept, "policy_arguments"));
     const struct ld_vw rule = in_force(now);
     struct ld_message why;
-    if (arguments == NULL || ld_vw_read(arguments, out, &why) != 0)
+    if (arguments == NULL || ld_string_of(ld_member_of(kept, "policy_name")) == NULL || ld_vw_read(arguments, out, &why) != 0)
         return false;
     out->has_all_pairs &= has_degrees(now);
     return ld_vw_is_same(out, &rule);
@@ -115,7 +116,6 @@ static void put_reset(struct ld_text *t)
                    "\"personalizer\":{\"policy_name\":null,\"policy_arguments\":null}");
 }
 
-/* A name alone may have been taken back by a PATCH. */
 static bool is_text(const struct ld_value *v, const char *text)
 {
     return ld_is(v, LD_V_STRING) && strcmp(ld_string_of(v), text) == 0;

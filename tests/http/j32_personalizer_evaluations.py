@@ -155,7 +155,7 @@ def test_a_log_that_says_nothing_fails_with_the_reason(api, name):
 @pytest.mark.parametrize("note", ['{"name":"x","policies":[1]}', '{"name":"x","policies":[{"name":"x"}]}', '{"name":"x","policies":[{"arguments":"-"}]}', '{"name":"x"}', "x"])
 def test_a_note_of_somebody_else_is_no_evaluation_of_the_services(api, name, note):
     fill(api, name, n=20)
-    api.call("POST", f"/tenants/{name}/evaluations", {"id": "e1", "policies": [{"policy": "uniform"}], "note": note}, expect=202)
+    api.call("POST", f"/tenants/{name}/evaluations", {"id": "e1", "policies": ["uniform"], "note": note}, expect=202)
     finished(api, name, "e1")
     api.call("POST", path("configurations/applyFromEvaluation"), {"evaluationId": "e1", "policyName": "x"}, tenant=name, expect=(400, 404, 409))
     assert api.call("GET", "/healthz").status == 200
