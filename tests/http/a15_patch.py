@@ -551,7 +551,7 @@ def test_without_a_baseline_a_stop_is_refused_and_says_how(api, name):
 
 
 def test_a_tenant_at_its_quota_can_be_stopped_and_is_not_given_a_second_model(boot):
-    server = boot("--tenant-quota", "1000000")
+    server = boot("--tenant-quota", "1050000")
     client = Client(server, tenant="t")
     client.put_tenant("t", algorithm="lk-gp-ucb", **ROUTED)
     n = 0

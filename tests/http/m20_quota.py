@@ -6,7 +6,7 @@ import pytest
 from contract import NDJSON
 from harness import Client
 
-QUOTA = 1_000_000
+QUOTA = 1_050_000
 
 
 @pytest.fixture
