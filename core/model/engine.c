@@ -298,6 +298,8 @@ void kb_engine_rollback(struct kb_engine *e)
         unmark(e);
     if (e->posterior != NULL)
         kb_posterior_discard(e->posterior);
+    if (e->build != NULL && e->lent != e->build)
+        kb_build_undo(e->build);
     e->staged.awaits_reset = false;
     clear_stage(e);
 }

@@ -507,7 +507,7 @@ out:
     return rc;
 }
 
-/* Into the build's own posterior: a commit that fails must not lose it. */
+/* Into the build's own posterior: a commit that fails must not lose it, unless decisions were opened (rollback). */
 static enum kb_err complete(struct kb_engine *e, const struct kb_event *ev, const struct kb_spec *spec,
                             const struct kb_evidence *evidence, const struct kb_atom *rows)
 {

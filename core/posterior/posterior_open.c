@@ -95,6 +95,8 @@ enum kb_err kb_posterior_open_all(struct kb_posterior *p, const struct kb_point 
         kb_posterior_open(p, &pts[i], s);
     }
 out:
+    if (rc != KB_OK)
+        kb_posterior_discard(p);
     return rc;
 }
 

@@ -3,11 +3,14 @@
  * Every fold, snapshot and summary on the way has the bits of the live model. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "kbt.h"
 #include "kbt_log.h"
+#include "model/engine_background.h"
 #include "model/engine_impl.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
@@ -442,6 +445,108 @@ START_TEST(what_is_not_learned_is_not_open)
 }
 END_TEST
 
+/* ---- a commit that fails ------------------------------------------------------------------------------------- */
+
+static size_t n_left; /* allocations until one fails */
+
+static void *failing_realloc(void *ptr, size_t bytes)
+{
+    return n_left-- == 1 ? NULL : realloc(ptr, bytes);
+}
+
+/* The worker takes all that the build has. */
+static void run_build(struct world *w)
+{
+    struct kb_engine *e = w->log.live;
+
+    for (struct kb_build *b = w->log.lent != NULL ? w->log.lent : kb_engine_lend_build(e); b != NULL;
+         b = kb_engine_lend_build(e)) {
+        ck_assert_int_eq(kb_build_run(b), KB_OK);
+        kb_engine_return_build(e, b);
+    }
+    w->log.lent = NULL;
+}
+
+/* Stages the event that finishes the build, and takes it back as a commit does whose log cannot be written. */
+static enum kb_err stage_and_drop(struct world *w, const struct kb_event *finish)
+{
+    struct kb_commit *c = &w->log.commit;
+
+    kb_commit_begin(c, w->log.live, w->log.n);
+    const enum kb_err rc = kb_commit_add(c, finish, w->log.now_ms, NULL);
+    kb_commit_drop(c);
+    return rc;
+}
+
+/* With its points by themselves: those of the engine go with what is staged. */
+static struct kb_event finish_of(struct world *w, struct kb_ev_atom *atoms, size_t most)
+{
+    struct kb_event finish;
+
+    run_build(w);
+    ck_assert_int_eq(kb_engine_due(w->log.live, w->log.n + 1, &finish), KB_OK);
+    ck_assert(kb_event_is_dictionary(&finish) && finish.as.dictionary.from > 0);
+    ck_assert_uint_le(finish.as.dictionary.n_atoms, most);
+    memcpy(atoms, finish.as.dictionary.atoms, finish.as.dictionary.n_atoms * sizeof *atoms);
+    finish.as.dictionary.atoms = atoms;
+    return finish;
+}
+
+/* Whatever allocation fails, the next try finds the build as if there had been none before. */
+static void fail_each_allocation(struct world *w, const struct kb_event *finish)
+{
+    static const struct kb_alloc_hook failing = {failing_realloc, free};
+    enum kb_err rc = KB_ENOMEM;
+    size_t k = 1;
+
+    for (; rc == KB_ENOMEM; k++) {
+        ck_assert_uint_lt(k, 10000);
+        n_left = k;
+        kb_alloc_set_hook(&failing);
+        rc = stage_and_drop(w, finish);
+        kb_alloc_set_hook(NULL);
+    }
+    ck_assert(rc == KB_OK && k > 10);
+}
+
+/* The event that finishes a build opens all decisions in it; one that was taken back has opened none. */
+START_TEST(a_build_whose_first_commit_failed_is_finished_by_the_next)
+{
+    struct world w;
+    struct kb_ev_atom atoms[2][MOST_DECISIONS];
+    const struct kb_spec spec = spec_of(rows[_i].preset, rows[_i].context_dim);
+
+    kbt_delay = 3;
+    open_world(&w, &spec);
+    for (size_t i = 0; i < 30; i++) {
+        decide(&w, false, INT64_MAX);
+        if (i >= 8)
+            reward(&w, some(&w, OPEN));
+    }
+    kbt_log_finish_builds(&w.log);
+    w.spec.repr.lambda = 0.4;
+    live(&w.log, kbt_configured(&w.spec, ++w.version));
+    for (size_t i = 0; i < 12; i++) { /* the worker is given what is learned in several parts */
+        decide(&w, false, INT64_MAX);
+        reward(&w, some(&w, OPEN));
+    }
+    ck_assert(kb_engine_is_rebuilding(w.log.live));
+    struct kb_event finish = finish_of(&w, atoms[0], MOST_DECISIONS);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_int_eq(stage_and_drop(&w, &finish), KB_OK);
+    fail_each_allocation(&w, &finish);
+    finish = finish_of(&w, atoms[1], MOST_DECISIONS); /* or the worker does it once more */
+    ck_assert_int_eq(stage_and_drop(&w, &finish), KB_OK);
+    kbt_log_finish_builds(&w.log);
+    ck_assert_uint_eq(kb_posterior_n_open(w.log.live->posterior), 8);
+    if (rows[_i].is_of_all_points)
+        assert_deviations(&w);
+    assert_folds(&w);
+    kbt_delay = 0;
+    kbt_log_close(&w.log);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("open decisions");
@@ -453,6 +558,7 @@ int main(void)
     tcase_add_test(cases, a_window_that_closes_teaches_or_takes_back);
     tcase_add_test(cases, slots_of_a_slate_are_open_one_by_one);
     tcase_add_test(cases, what_is_not_learned_is_not_open);
+    tcase_add_loop_test(cases, a_build_whose_first_commit_failed_is_finished_by_the_next, 0, N_ROWS);
     suite_add_tcase(s, cases);
     return kbt_run_suite(s);
 }
