@@ -79,6 +79,7 @@ void kb_engine_free(struct kb_engine *e)
     kb_posterior_free(e->posterior);
     kb_free(e->open.entry);
     kb_free(e->open.point);
+    kb_free(e->open.is_open);
     if (e->build != NULL)
         kb_engine_release_retired(e);
     kb_build_free(e->build);

@@ -112,7 +112,8 @@ struct kb_draft {
 struct kb_open_list {
     struct kb_pending_entry **entry; /* [cap_entries] */
     struct kb_point *point;          /* [cap_points] */
-    size_t n, cap_entries, cap_points;
+    bool *is_open;                   /* [cap_flags] of the points: the posterior to come has had room for it */
+    size_t n, cap_entries, cap_points, cap_flags;
 };
 
 #define KB_MAX_WAITING 64u
