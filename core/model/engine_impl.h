@@ -347,7 +347,6 @@ struct kb_placed {
 enum kb_err kb_engine_decide_above(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
                                    struct kb_decision *out, struct kb_errmsg *msg);
 size_t kb_engine_decide_bytes(const struct kb_engine *e, size_t n_candidates, size_t n_exclude);
-bool kb_placed_excludes(const struct kb_placed *placed, const char *id); /* placed may be NULL */
 
 /* How a decision was routed (engine_route.c). */
 struct kb_way {
