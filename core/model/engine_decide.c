@@ -164,12 +164,18 @@ static void init_pool(struct pool *p, const struct kb_engine *e, const struct kb
     exclude(p, q, e->key, arena);
 }
 
-static bool is_excluded(const struct pool *p, const char *id)
+static bool has_excluded(const struct pool *p, const char *id)
 {
     for (size_t i = 0; i < p->n_few; i++)
         if (strcmp(p->few[i], id) == 0)
             return true;
     return p->out.n_slots > 0 && *place_of(&p->out, id) != NULL;
+}
+
+/* Most decisions exclude nothing. */
+static inline bool is_excluded(const struct pool *p, const char *id)
+{
+    return p->n_few + p->out.n_slots > 0 && has_excluded(p, id);
 }
 
 /* Whether an arm that the catalogue restricts may be shown to this user now. */
