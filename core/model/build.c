@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/moves.h"
 #include "model/engine_background.h"
-#include "posterior/learning.h"
+#include "posterior/open.h"
 
 #define TAIL_STEPS 256u /* that the writer teaches in its own turn */
 #define MOST_ROUNDS 16u
@@ -29,7 +29,7 @@ static void drop_result(struct kb_build *b)
     kb_free(b->atoms);
     b->posterior = NULL;
     b->atoms = NULL;
-    b->n_atoms = 0;
+    b->n_atoms = b->n_taught = 0;
     b->step = KB_BUILD_OPEN;
 }
 
@@ -115,21 +115,18 @@ static enum kb_err teach_taken(struct kb_build *b)
     return rc;
 }
 
-/* The two lists change places: the worker's is empty, and the writer goes on with it. */
-void kb_build_hand_over(struct kb_build *b, const struct kb_history *h)
+/* Behind all that it was ever given, which is wanted once more where the posterior has to be filled anew. */
+enum kb_err kb_build_hand_over(struct kb_build *b, const struct kb_history *h)
 {
     kb_history_view_borrow(&b->rows, h); /* arrays may have moved, and rows taught may be new */
-    if (b->n_taught < b->n_taken)
-        return;
-    struct kb_delta *list = b->taken;
-    const size_t cap = b->cap_taken;
-
-    b->taken = b->fresh;
-    b->n_taken = b->n_fresh;
-    b->cap_taken = b->cap_fresh;
-    b->fresh = list;
-    b->cap_fresh = cap;
-    b->n_fresh = b->n_taught = 0;
+    if (b->n_fresh == 0)
+        return KB_OK;
+    if (kb_grow((void **)&b->taken, &b->cap_taken, b->n_taken + b->n_fresh, 64, sizeof *b->taken) != 0)
+        return KB_ENOMEM;
+    memcpy(b->taken + b->n_taken, b->fresh, b->n_fresh * sizeof *b->fresh);
+    b->n_taken += b->n_fresh;
+    b->n_fresh = 0;
+    return KB_OK;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */
@@ -229,7 +226,6 @@ static enum kb_err fill_as_told(struct kb_build *b, const struct kb_atom *atoms,
     enum kb_err rc = KB_OK;
 
     drop_result(b);
-    b->n_taught = 0;
     b->atoms = kb_array(n + 1, 1, sizeof *b->atoms);
     if (b->atoms == NULL)
         return KB_ENOMEM;
@@ -251,10 +247,14 @@ enum kb_err kb_build_complete(struct kb_build *b, const struct kb_history *h, co
 
     if (!has_atoms(b, atoms, n))
         KB_TRY(fill_as_told(b, atoms, n));
-    kb_history_view_borrow(&b->rows, h);
-    KB_TRY(teach_taken(b));
-    kb_build_hand_over(b, h);
+    KB_TRY(kb_build_hand_over(b, h));
     KB_TRY(teach_taken(b));
 out:
     return rc;
+}
+
+void kb_build_undo(struct kb_build *b)
+{
+    if (b->posterior != NULL && kb_posterior_n_open(b->posterior) > 0)
+        drop_result(b);
 }

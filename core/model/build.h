@@ -103,7 +103,7 @@ struct kb_build {
     size_t n_atoms;
     struct kb_delta *fresh; /* the writer's: learned since it was lent */
     size_t n_fresh, cap_fresh;
-    struct kb_delta *taken; /* the worker's */
+    struct kb_delta *taken; /* the worker's: all that was learned before */
     size_t n_taken, cap_taken, n_taught;
     unsigned n_rounds; /* times that it was lent */
     /* A point: */
@@ -123,8 +123,11 @@ void kb_build_take_view(struct kb_build *b, const struct kb_history *h, const ui
 /* A reset over the given rows, and everything that was learned since: what a fold does in one go. Nothing to do where
  * a worker has come to the same. KB_ENOMEM, KB_ENOTPD. */
 enum kb_err kb_build_complete(struct kb_build *b, const struct kb_history *h, const struct kb_atom *atoms, size_t n);
-/* Hands what was learned meanwhile to the worker, who has taken all before. */
-void kb_build_hand_over(struct kb_build *b, const struct kb_history *h);
+/* Hands what was learned meanwhile to the worker. KB_ENOMEM: nothing was handed over. */
+enum kb_err kb_build_hand_over(struct kb_build *b, const struct kb_history *h);
+/* The event that was to finish the build is taken back, which has opened decisions in its posterior: that is filled
+ * anew, with the same bits, by a worker or by the next kb_build_complete. */
+void kb_build_undo(struct kb_build *b);
 
 /* Whether all is done but what was learned since it was last lent. */
 bool kb_build_is_done(const struct kb_build *b);

@@ -79,6 +79,7 @@ void kb_engine_free(struct kb_engine *e)
     kb_posterior_free(e->posterior);
     kb_free(e->open.entry);
     kb_free(e->open.point);
+    kb_free(e->open.is_open);
     if (e->build != NULL)
         kb_engine_release_retired(e);
     kb_build_free(e->build);
@@ -298,6 +299,8 @@ void kb_engine_rollback(struct kb_engine *e)
         unmark(e);
     if (e->posterior != NULL)
         kb_posterior_discard(e->posterior);
+    if (e->build != NULL && e->lent != e->build)
+        kb_build_undo(e->build);
     e->staged.awaits_reset = false;
     clear_stage(e);
 }

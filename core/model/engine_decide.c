@@ -20,17 +20,26 @@
 #include "model/engine_read.h"
 
 #define SHOWN_IN_PASSING 16u /* arms that are kept in order by a pass; more of them are had from a sort of all */
+#define FEW_EXCLUDED 8u      /* names that are compared one by one */
+
+/* A set of names: open addressing, in the scratch. */
+struct names {
+    struct kb_hash_key key;
+    const char **slot;
+    size_t n_slots;
+};
 
 /* Candidates by column, in the scratch. */
 struct pool {
-    struct kb_hash_key key; /* of the names' table */
     size_t n, cap;
     const char **id;
     uint32_t *arm;
     const double **features;
-    uint64_t *stamp;   /* of arms as the catalogue has them, 0: with other features */
-    const char **slot; /* open addressing over names, for repeats and exclusions */
-    size_t n_slots;
+    uint64_t *stamp;               /* of arms as the catalogue has them, 0: with other features */
+    struct names met;              /* for repeats */
+    struct names out;              /* what is excluded, where it is more than a few */
+    const char *few[FEW_EXCLUDED]; /* else */
+    size_t n_few;
     size_t n_excluded, n_stopped, n_ineligible; /* left out, for the error */
 };
 
@@ -46,7 +55,7 @@ static size_t table_size(size_t n)
 /* Doubles that decide draws for n candidates and n_exclude names, besides posterior and policy. */
 static size_t pool_bytes(size_t n, size_t n_exclude)
 {
-    return 22 * kb_arena_need(n + 1) + kb_arena_need(table_size(n + n_exclude) + 1);
+    return 22 * kb_arena_need(n + 1) + kb_arena_need(table_size(n) + 1) + kb_arena_need(table_size(n_exclude) + 1);
 }
 
 enum kb_err kb_engine_scratch_new(struct kb_scratch **out)
@@ -90,37 +99,83 @@ void kb_engine_meet(const struct kb_engine *e, const char *user, struct kb_scrat
     (void)kb_user_kernel_diag(kb_posterior_kernel(e->posterior)->user, u, s->user);
 }
 
-static void init_pool(struct pool *p, struct kb_hash_key key, size_t n, size_t n_exclude, struct kb_arena *arena)
+static void open_names(struct names *t, struct kb_hash_key key, size_t n, struct kb_arena *arena)
 {
-    *p = (struct pool){.key = key};
-    p->cap = n;
+    *t = (struct names){.key = key, .n_slots = table_size(n)};
+    t->slot = kb_arena_bytes(arena, t->n_slots * sizeof(char *));
+    memset(t->slot, 0, t->n_slots * sizeof(char *));
+}
+
+/* Where the name stands, or the empty place for it. */
+static const char **place_of(const struct names *t, const char *id)
+{
+    size_t i = (size_t)kb_keyed_str(t->key, id) & (t->n_slots - 1);
+
+    while (t->slot[i] != NULL && strcmp(t->slot[i], id) != 0)
+        i = (i + 1) & (t->n_slots - 1);
+    return &t->slot[i];
+}
+
+/* Enters a name; false when it is in the table already. */
+static bool enter_name(struct names *t, const char *id)
+{
+    const char **at = place_of(t, id);
+
+    if (*at != NULL)
+        return false;
+    *at = id;
+    return true;
+}
+
+static void leave_out(struct pool *p, const char *const *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p->out.n_slots > 0)
+            (void)enter_name(&p->out, ids[i]);
+        else
+            p->few[p->n_few++] = ids[i];
+}
+
+/* What the decision excludes and the slot in hand, and what stands in the slots before. */
+static void exclude(struct pool *p, const struct kb_query *q, struct kb_hash_key key, struct kb_arena *arena)
+{
+    const struct kb_placed *placed = q->placed;
+    const size_t n = q->n_exclude + (placed != NULL ? placed->slot->n_exclude + placed->n : 0);
+
+    if (n > FEW_EXCLUDED)
+        open_names(&p->out, key, n, arena);
+    leave_out(p, q->exclude, q->n_exclude);
+    if (placed == NULL)
+        return;
+    leave_out(p, placed->slot->exclude, placed->slot->n_exclude);
+    leave_out(p, placed->arm, placed->n);
+}
+
+static void init_pool(struct pool *p, const struct kb_engine *e, const struct kb_query *q, struct kb_arena *arena)
+{
+    const size_t n = q->n_candidates > 0 ? q->n_candidates : e->arms.n;
+
+    *p = (struct pool){.cap = n};
     p->id = kb_arena_bytes(arena, (n + 1) * sizeof(char *));
     p->arm = kb_arena_bytes(arena, (n + 1) * sizeof *p->arm);
     p->features = kb_arena_bytes(arena, (n + 1) * sizeof(double *));
     p->stamp = kb_arena_bytes(arena, (n + 1) * sizeof *p->stamp);
-    p->n_slots = table_size(n + n_exclude);
-    p->slot = kb_arena_bytes(arena, p->n_slots * sizeof(char *));
-    memset(p->slot, 0, p->n_slots * sizeof(char *));
+    open_names(&p->met, e->key, n, arena);
+    exclude(p, q, e->key, arena);
 }
 
-/* Enters a name; false when it is in the table already. */
-static bool enter_name(struct pool *p, const char *id)
+static bool has_excluded(const struct pool *p, const char *id)
 {
-    size_t i = (size_t)kb_keyed_str(p->key, id) & (p->n_slots - 1);
-
-    for (; p->slot[i] != NULL; i = (i + 1) & (p->n_slots - 1))
-        if (strcmp(p->slot[i], id) == 0)
-            return false;
-    p->slot[i] = id;
-    return true;
-}
-
-static bool is_excluded(const struct kb_query *q, const char *id)
-{
-    for (size_t i = 0; i < q->n_exclude; i++)
-        if (strcmp(q->exclude[i], id) == 0)
+    for (size_t i = 0; i < p->n_few; i++)
+        if (strcmp(p->few[i], id) == 0)
             return true;
-    return q->placed != NULL && kb_placed_excludes(q->placed, id);
+    return p->out.n_slots > 0 && *place_of(&p->out, id) != NULL;
+}
+
+/* Most decisions exclude nothing. */
+static inline bool is_excluded(const struct pool *p, const char *id)
+{
+    return p->n_few + p->out.n_slots > 0 && has_excluded(p, id);
 }
 
 /* Whether an arm that the catalogue restricts may be shown to this user now. */
@@ -152,7 +207,7 @@ static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *
         const double *features = c->features;
         uint64_t stamp = 0;
 
-        if (!enter_name(p, c->arm))
+        if (!enter_name(&p->met, c->arm))
             return kb_fail_item(KB_EINVAL, msg, "/candidates", i, "", "arm '%.100s' stands twice", c->arm);
         if (features == NULL && e->spec.arm_dim > 0) {
             if (arm == KB_ID_NONE || e->arms.arm[arm].parts.features == NULL)
@@ -166,7 +221,7 @@ static enum kb_err take_named(const struct kb_engine *e, const struct kb_query *
             if (rc != KB_OK)
                 return kb_fail_within(rc, msg, "/candidates", i);
         }
-        if (is_excluded(q, c->arm))
+        if (is_excluded(p, c->arm))
             p->n_excluded++;
         else if (arm == KB_ID_NONE || !e->arms.arm[arm].is_restricted || q->is_unrouted ||
                  is_admitted(&e->arms.arm[arm], q, p))
@@ -183,7 +238,7 @@ static void take_catalogue(const struct kb_engine *e, const struct kb_query *q, 
 
         if (!arm->is_active)
             continue;
-        if (is_excluded(q, id))
+        if (is_excluded(p, id))
             p->n_excluded++;
         else if (!arm->is_restricted || q->is_unrouted || is_admitted(arm, q, p))
             push(p, id, i, arm->parts.features, arm->stamp);
@@ -488,7 +543,7 @@ enum kb_err kb_engine_decide_above(const struct kb_engine *e, const struct kb_qu
         return kb_fail(KB_EINVAL, msg, "/context", "expected %u numbers", e->spec.context_dim);
     if ((rc = kb_measure_context(&e->spec, q->context, msg)) != KB_OK)
         return rc;
-    init_pool(&pool, e->key, q->n_candidates > 0 ? q->n_candidates : e->arms.n, q->n_exclude, &s->arena);
+    init_pool(&pool, e, q, &s->arena);
     if (q->n_candidates > 0)
         rc = take_named(e, q, &pool, msg);
     else

@@ -112,7 +112,8 @@ struct kb_draft {
 struct kb_open_list {
     struct kb_pending_entry **entry; /* [cap_entries] */
     struct kb_point *point;          /* [cap_points] */
-    size_t n, cap_entries, cap_points;
+    bool *is_open;                   /* [cap_flags] of the points: the posterior to come has had room for it */
+    size_t n, cap_entries, cap_points, cap_flags;
 };
 
 #define KB_MAX_WAITING 64u
@@ -346,7 +347,6 @@ struct kb_placed {
 enum kb_err kb_engine_decide_above(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
                                    struct kb_decision *out, struct kb_errmsg *msg);
 size_t kb_engine_decide_bytes(const struct kb_engine *e, size_t n_candidates, size_t n_exclude);
-bool kb_placed_excludes(const struct kb_placed *placed, const char *id); /* placed may be NULL */
 
 /* How a decision was routed (engine_route.c). */
 struct kb_way {

@@ -54,8 +54,7 @@ void kb_engine_open(struct kb_engine *e, struct kb_pending_entry *entry, uint64_
     for (size_t i = 0; i < entry->n_slots; i++) {
         const struct kb_point pt = point_of(&entry->slot[i], kb_engine_user_at(e, entry->user));
 
-        kb_posterior_open(e->posterior, &pt, &e->scratch);
-        entry->slot[i].is_open = true;
+        entry->slot[i].is_open = kb_posterior_open(e->posterior, &pt, &e->scratch);
     }
 }
 
@@ -88,7 +87,8 @@ static enum kb_err reserve_list(struct kb_engine *e)
     for (size_t i = e->staged.next_entry; i < e->staged.n_entries; i++)
         n_points += e->staged.entry[i]->n_slots;
     if (kb_grow((void **)&list->entry, &list->cap_entries, n, 64, sizeof(struct kb_pending_entry *)) != 0 ||
-        kb_grow((void **)&list->point, &list->cap_points, n_points, 64, sizeof *list->point) != 0)
+        kb_grow((void **)&list->point, &list->cap_points, n_points, 64, sizeof *list->point) != 0 ||
+        kb_grow((void **)&list->is_open, &list->cap_flags, n_points, 64, sizeof *list->is_open) != 0)
         return KB_ENOMEM;
     return KB_OK;
 }
@@ -125,20 +125,22 @@ enum kb_err kb_engine_open_all(struct kb_engine *e, struct kb_posterior *p, cons
     KB_TRY(reserve_list(e));
     gather(e, node_of, n_nodes, false);
     KB_TRY(kb_posterior_fit_scratch(p, s, 0));
-    KB_TRY(kb_posterior_open_all(p, e->open.point, e->open.n, s));
+    KB_TRY(kb_posterior_open_all(p, e->open.point, e->open.n, e->open.is_open, s));
 out:
     return rc;
 }
 
+/* In the order in which the posterior was told of them, if any of them is open in it. */
 void kb_engine_mark_open(struct kb_engine *e)
 {
     const bool is_counted = kb_engine_counts_open(e) && kb_posterior_n_open(e->posterior) > 0;
+    size_t n = 0;
 
     for (size_t i = 0; i < e->pending.n; i++) {
-        struct kb_pending_entry *entry = e->pending.due[i].entry;
+        struct kb_pending_entry *entry = is_counted ? e->open.entry[i] : e->pending.due[i].entry;
 
         for (size_t k = 0; k < entry->n_slots; k++)
-            entry->slot[k].is_open = is_counted && is_awaited(entry, &entry->slot[k]);
+            entry->slot[k].is_open = is_counted && is_awaited(entry, &entry->slot[k]) && e->open.is_open[n++];
     }
 }
 

@@ -91,8 +91,8 @@ enum kb_err kb_engine_decide(const struct kb_engine *e, const struct kb_query *q
  * levels are asked for each slot by itself. Only slot 0 may stick to its user. `take` is called for each in turn, with
  * what lives as long as the call; not KB_OK: that is the end. Errors beside those above: KB_EINVAL "/slots/3" no
  * candidate is left. */
-enum kb_err kb_engine_fit_slots(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates, size_t n_exclude,
-                                size_t n_slots);
+enum kb_err kb_engine_fit_slots(const struct kb_engine *e, struct kb_scratch *s, const struct kb_query *q,
+                                const struct kb_slot_query *slots, size_t n);
 enum kb_err kb_engine_decide_slots(const struct kb_engine *e, const struct kb_query *q,
                                    const struct kb_slot_query *slots, size_t n, struct kb_scratch *s,
                                    enum kb_err (*take)(void *arg, size_t slot, const struct kb_decision *d), void *arg,

@@ -507,7 +507,7 @@ out:
     return rc;
 }
 
-/* Into the build's own posterior: a commit that fails must not lose it. */
+/* Into the build's own posterior: a commit that fails must not lose it, unless decisions were opened (rollback). */
 static enum kb_err complete(struct kb_engine *e, const struct kb_event *ev, const struct kb_spec *spec,
                             const struct kb_evidence *evidence, const struct kb_atom *rows)
 {
@@ -582,6 +582,7 @@ static void apply_reset(struct kb_engine *e)
         kb_engine_retire_posterior(e, e->posterior);
         e->posterior = s->posterior;
         s->posterior = NULL;
+        kb_engine_mark_open(e);
     }
     if (s->graph != NULL)
         kb_engine_install_graph(e, s->graph);
@@ -591,7 +592,6 @@ static void apply_reset(struct kb_engine *e)
     if (s->has_tuning)
         kb_engine_keep_tuning(e, &s->tuning);
     s->has_tuning = false;
-    kb_engine_mark_open(e);
     e->reset_count = e->history.n_observed;
     if (!is_resampling)
         e->reset_rows = e->history.n;

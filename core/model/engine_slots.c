@@ -3,30 +3,22 @@
 #include "model/engine_impl.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/hash.h"
 #include "model/engine_read.h"
 #include "posterior/learning.h"
 
-enum kb_err kb_engine_fit_slots(const struct kb_engine *e, struct kb_scratch *s, size_t n_candidates, size_t n_exclude,
-                                size_t n_slots)
+enum kb_err kb_engine_fit_slots(const struct kb_engine *e, struct kb_scratch *s, const struct kb_query *q,
+                                const struct kb_slot_query *slots, size_t n)
 {
+    size_t most = 0; /* that a slot excludes */
+
+    for (size_t i = 0; i < n; i++)
+        most = slots[i].n_exclude > most ? slots[i].n_exclude : most;
     kb_arena_reset(&s->arena, 0);
     return kb_posterior_fit_scratch(e->posterior, s,
-                                    kb_engine_decide_bytes(e, n_candidates, n_exclude) +
-                                        kb_beside_bytes(e->posterior, n_slots) + kb_arena_need(n_slots));
-}
-
-bool kb_placed_excludes(const struct kb_placed *placed, const char *id)
-{
-    for (size_t i = 0; i < placed->slot->n_exclude; i++)
-        if (strcmp(placed->slot->exclude[i], id) == 0)
-            return true;
-    for (size_t i = 0; i < placed->n; i++)
-        if (strcmp(placed->arm[i], id) == 0)
-            return true;
-    return false;
+                                    kb_engine_decide_bytes(e, q->n_candidates, q->n_exclude + most + n) +
+                                        kb_beside_bytes(e->posterior, n) + kb_arena_need(n));
 }
 
 /* What one more reward would count, in the unit of those that the model has. */

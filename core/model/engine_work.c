@@ -114,8 +114,8 @@ struct kb_build *kb_engine_lend_build(struct kb_engine *e)
 
     if (b == NULL || e->lent != NULL)
         return NULL;
-    if (!b->is_point)
-        kb_build_hand_over(b, &e->history);
+    if (!b->is_point && kb_build_hand_over(b, &e->history) != KB_OK)
+        return NULL;
     if (kb_build_is_done(b))
         return NULL;
     atomic_store_explicit(&b->watch.is_cancelled, false, memory_order_relaxed);

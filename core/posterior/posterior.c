@@ -56,7 +56,12 @@ static enum kb_err make_beside(struct kb_posterior *p, const struct kb_spec *spe
         return KB_OK;
     p->counts_open = true;
     plain.pending = KB_PENDING_IGNORE;
-    return p->ops->open != NULL ? KB_OK : make(&p->beside, &plain, NULL, (struct kb_hash_key){0}, p);
+    if (p->ops->open != NULL)
+        return KB_OK;
+    const enum kb_err rc = make(&p->beside, &plain, NULL, (struct kb_hash_key){0}, p);
+    if (rc == KB_OK)
+        p->beside->most_points = p->max_support;
+    return rc;
 }
 
 static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, const struct kb_graph *graph,
@@ -68,6 +73,7 @@ static enum kb_err make(struct kb_posterior **out, const struct kb_spec *spec, c
     if (p == NULL)
         return KB_ENOMEM;
     p->ops = ops;
+    p->most_points = SIZE_MAX;
     p->lambda = spec->repr.lambda;
     p->accuracy = spec->repr.epsilon;
     p->reads_spectrum = kb_spec_reads_spectrum(spec);
@@ -218,6 +224,13 @@ static size_t coming_cap(const struct kb_posterior *p, size_t n)
     return cap <= p->max_support ? cap : n > p->max_support ? n : p->max_support;
 }
 
+/* Support points once the staged ones and n_more have come, at most. */
+static size_t coming_points(const struct kb_posterior *p, size_t n_more)
+{
+    const size_t n = p->support.n + p->n_staged_points + n_more;
+    return n <= p->most_points ? n : p->most_points;
+}
+
 /* `cap` goes with the last array. */
 static enum kb_err grow_to(struct kb_posterior *p, size_t n, struct kb_moves *m)
 {
@@ -276,13 +289,14 @@ out:
 /* An exact posterior wants room when the point is new to it; a dictionary grows by atoms alone. */
 enum kb_err kb_posterior_stage_learn(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
 {
-    const enum kb_err rc = stage(p, pt, !kb_kernel_ignores(&p->kernel, pt) && p->ops->learn_adds_point(p, pt), s);
+    const bool adds_point = !kb_kernel_ignores(&p->kernel, pt) && p->support.n < p->most_points;
+    const enum kb_err rc = stage(p, pt, adds_point && p->ops->learn_adds_point(p, pt), s);
     return rc == KB_OK && p->beside != NULL ? kb_posterior_stage_learn(p->beside, pt, s) : rc;
 }
 
 enum kb_err kb_posterior_grow(struct kb_posterior *p, struct kb_scratch *s, struct kb_moves *m)
 {
-    const size_t n = p->support.n + p->n_staged_points;
+    const size_t n = coming_points(p, 0);
     enum kb_err rc = grow_to(p, n, m);
     if (rc == KB_OK && p->ops->grow_arms != NULL)
         rc = p->ops->grow_arms(p, m);
@@ -462,9 +476,15 @@ size_t kb_posterior_n_support(const struct kb_posterior *p)
     return p->support.n;
 }
 
-double kb_posterior_width(const struct kb_posterior *p)
+static double own_width(const struct kb_posterior *p)
 {
     return p->ops->width != NULL ? p->ops->width(p) : (double)p->support.n;
+}
+
+double kb_posterior_width(const struct kb_posterior *p)
+{
+    const struct kb_posterior *other = kb_posterior_of_sd(p);
+    return other == p ? own_width(p) : hypot(own_width(p), own_width(other));
 }
 
 uint64_t kb_posterior_n_clamped(const struct kb_posterior *p)
@@ -514,7 +534,7 @@ size_t kb_posterior_bytes_for(const struct kb_posterior *p, size_t n)
 
 static size_t bytes_with(const struct kb_posterior *p, size_t n_more)
 {
-    const size_t n = p->support.n + p->n_staged_points + n_more, cap = coming_cap(p, n);
+    const size_t n = coming_points(p, n_more), cap = coming_cap(p, n);
     const size_t kept = kb_arm_columns_bytes(&p->columns);
 
     if (p->ops->bytes_with == NULL)
@@ -535,7 +555,7 @@ size_t kb_posterior_bytes_with(const struct kb_posterior *p, size_t n_more)
 size_t kb_posterior_scratch_with(const struct kb_posterior *p, size_t n_more)
 {
     const struct kb_posterior *other = p->beside;
-    const size_t bytes = scratch_bytes(p, coming_cap(p, p->support.n + p->n_staged_points + n_more)) + kb_arena_need(0);
+    const size_t bytes = scratch_bytes(p, coming_cap(p, coming_points(p, n_more))) + kb_arena_need(0);
     const size_t beside = other != NULL ? kb_posterior_scratch_with(other, n_more) + 2 * kb_arena_need(KB_BLOCK) : 0;
     return beside > bytes ? beside : bytes;
 }

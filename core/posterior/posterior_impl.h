@@ -131,6 +131,7 @@ struct kb_posterior {
     double unit, coming_unit; /* halvings at which an observation counts as 1 (decay.h); the one that is prepared */
     size_t spare_bytes;       /* of the spare factor, as readers may know it */
     size_t max_support;       /* growth by doubling stops here; more is reserved only when needed */
+    size_t most_points;       /* and no more are learned at: of a second posterior (open.h), else SIZE_MAX */
     size_t cap;               /* support points that every array has room for */
     size_t n_staged;          /* learning steps and atoms staged and not used yet */
     size_t n_staged_points;   /* support points they may add */

@@ -3,12 +3,15 @@
  * A dictionary has a second factor, of V_h, over the same features (nystrom_open.c). The others have a second posterior
  * of the same representation, whose points are those learned at and those that are open, and whose counts are the sums
  * of both: an open decision is learned there, with no reward, and one that is taken back lowers its count. Its means
- * say nothing. What it knows of a point is never less than what is learned, but where a limit of points was met in
- * another order (post_by_arm.c), so of the two deviations the smaller one is taken.
+ * say nothing. It holds as many points as the first one may (exact_limit); at the limit it takes no more, so a decision
+ * at another point is not opened. What it knows of a point is never less than what is learned, but where such a limit
+ * was met in another order (for each arm: post_by_arm.c), so of the two deviations the smaller one is taken.
  *
- * A point of which nothing is left keeps KB_LEAST_COUNT. When most are such, the posterior is built anew (a reset).
+ * A point of which nothing is left keeps KB_LEAST_COUNT. When most are such, or a fifth where there is no room, the
+ * posterior is built anew (a reset).
  *
- * Cost: a decision predicts twice while any is open; memory twice. */
+ * Cost: a decision predicts twice while any is open; memory of two models that hold the points learned and open, each
+ * at most exact_limit of them. */
 #include "posterior/open.h"
 
 #include <assert.h>
@@ -36,6 +39,13 @@ enum kb_err kb_posterior_stage_open(struct kb_posterior *p, const struct kb_poin
     return kb_posterior_stage_learn(p->beside != NULL ? p->beside : p, pt, s);
 }
 
+/* Whether the second posterior may be taught at the point. */
+static bool has_room(const struct kb_posterior *p, const struct kb_point *pt)
+{
+    const struct kb_posterior *other = p->beside;
+    return other == NULL || other->support.n < other->most_points || !other->ops->learn_adds_point(other, pt);
+}
+
 /* d_count: 1, or -1. */
 static void change(struct kb_posterior *p, const struct kb_point *pt, double d_count, struct kb_scratch *s)
 {
@@ -50,11 +60,15 @@ static void change(struct kb_posterior *p, const struct kb_point *pt, double d_c
     kb_arena_reset(&s->arena, mark);
 }
 
-void kb_posterior_open(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
+bool kb_posterior_open(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
 {
-    change(p, pt, 1, s);
-    p->n_open++;
+    const bool is_open = kb_kernel_ignores(&p->kernel, pt) || has_room(p, pt);
+    if (is_open) {
+        change(p, pt, 1, s);
+        p->n_open++;
+    }
     kb_posterior_use_staged(p->beside != NULL ? p->beside : p);
+    return is_open;
 }
 
 void kb_posterior_take_back(struct kb_posterior *p, const struct kb_point *pt, struct kb_scratch *s)
@@ -77,13 +91,14 @@ void kb_posterior_learn_open(struct kb_posterior *p, const struct kb_point *pt, 
 /* A correction changes no variance. */
 void kb_posterior_learn_beside(struct kb_posterior *p, const struct kb_point *pt, double d_count, struct kb_scratch *s)
 {
-    if (d_count > 0 && !p->is_answering)
+    if (d_count > 0 && !p->is_answering && has_room(p, pt))
         kb_posterior_learn(p->beside, pt, d_count, 0, 0, s);
     else
         kb_posterior_use_staged(p->beside);
 }
 
-enum kb_err kb_posterior_open_all(struct kb_posterior *p, const struct kb_point *pts, size_t n, struct kb_scratch *s)
+enum kb_err kb_posterior_open_all(struct kb_posterior *p, const struct kb_point *pts, size_t n, bool *is_open,
+                                  struct kb_scratch *s)
 {
     enum kb_err rc = KB_OK;
     assert(p->n_open == 0);
@@ -92,9 +107,11 @@ enum kb_err kb_posterior_open_all(struct kb_posterior *p, const struct kb_point 
         kb_moves_init(&m);
         KB_TRY(kb_posterior_stage_open(p, &pts[i], s));
         KB_TRY(kb_moves_finish(&m, kb_posterior_grow(p, s, &m)));
-        kb_posterior_open(p, &pts[i], s);
+        is_open[i] = kb_posterior_open(p, &pts[i], s);
     }
 out:
+    if (rc != KB_OK)
+        kb_posterior_discard(p);
     return rc;
 }
 
@@ -108,7 +125,10 @@ void kb_posterior_sweep_open(struct kb_posterior *p, const struct kb_point *pts,
 
 bool kb_posterior_holds_dead(const struct kb_posterior *p)
 {
-    return p->beside != NULL && p->beside->support.n > 2 * (p->support.n + p->n_open) + DEAD_ROOM;
+    const struct kb_posterior *other = p->beside;
+    const size_t n_live = p->support.n + p->n_open;
+    return other != NULL && (other->support.n > 2 * n_live + DEAD_ROOM ||
+                             (other->support.n >= other->most_points && 4 * other->support.n > 5 * n_live));
 }
 
 /* --- prediction ------------------------------------------------------------------------------------------- */

@@ -225,7 +225,7 @@ static enum kb_err decide_slots(struct ld_tenant *t, const struct ld_select *q, 
 
     ld_text_init(&f.text);
     KB_TRY(rc);
-    KB_TRY(kb_engine_fit_slots(t->engine, scratch, query->n_candidates, query->n_exclude, n));
+    KB_TRY(kb_engine_fit_slots(t->engine, scratch, query, q->slots, n));
     KB_TRY(kb_engine_decide_slots(t->engine, query, q->slots, n, scratch, fill_slot, &f, msg));
     op->answer = ld_text_take(&f.text, &op->n_answer);
     rc = op->answer != NULL ? KB_OK : KB_ENOMEM;

@@ -3,11 +3,14 @@
  * Every fold, snapshot and summary on the way has the bits of the live model. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "kbt.h"
 #include "kbt_log.h"
+#include "model/engine_background.h"
 #include "model/engine_impl.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
@@ -99,12 +102,9 @@ static void open_world(struct world *w, const struct kb_spec *spec)
 
 /* ---- steps ------------------------------------------------------------------------------------------------- */
 
-/* x: a new context of its own now and then, so that points come that nothing was ever learned at. */
-static void decide(struct world *w, bool is_deferred, int64_t window_ms)
+static void decide_at(struct world *w, size_t user, size_t arm, double x, bool is_deferred, int64_t window_ms)
 {
     struct decision *d = &w->at[w->n];
-    const size_t user = below(w, N_USERS), arm = below(w, N_ARMS);
-    const double x = (double)below(w, 7) / 4;
     const struct kb_ev_slot slot = {name('a', arm), NULL};
 
     ck_assert_uint_lt(w->n, MOST_DECISIONS);
@@ -119,6 +119,14 @@ static void decide(struct world *w, bool is_deferred, int64_t window_ms)
                                                    .is_deferred = is_deferred,
                                                    .expires_at_ms = window_ms}});
     w->n++;
+}
+
+/* x: a new context of its own now and then, so that points come that nothing was ever learned at. */
+static void decide(struct world *w, bool is_deferred, int64_t window_ms)
+{
+    const size_t user = below(w, N_USERS), arm = below(w, N_ARMS);
+
+    decide_at(w, user, arm, (double)below(w, 7) / 4, is_deferred, window_ms);
 }
 
 /* Some decision of a state; w->n: none. */
@@ -230,13 +238,13 @@ static void ask(const struct kb_engine *e, size_t user, double *mean, double *sd
     kb_engine_scratch_free(s);
 }
 
-static void assert_deviations(struct world *w)
+/* Two engines that wait for nothing: what was rewarded, and the open ones besides. */
+static void open_twins(const struct world *w, struct kbt_log *twin)
 {
-    struct kbt_log twin[2];
     struct kb_spec spec = w->spec;
-    size_t n_open = 0;
 
     spec.pending = KB_PENDING_IGNORE;
+    spec.repr.exact_limit = 4096;
     for (int k = 0; k < 2; k++) {
         kbt_log_open(&twin[k]);
         live(&twin[k], kbt_configured(&spec, 1));
@@ -246,6 +254,14 @@ static void assert_deviations(struct world *w)
             if ((w->at[i].state == REWARDED && !w->at[i].is_void) || (k == 1 && w->at[i].state == OPEN))
                 tell(&twin[k], &w->at[i]);
     }
+}
+
+static void assert_deviations(struct world *w)
+{
+    struct kbt_log twin[2];
+    size_t n_open = 0;
+
+    open_twins(w, twin);
     for (size_t i = 0; i < w->n; i++)
         n_open += w->at[i].state == OPEN;
     ck_assert_uint_eq(kb_posterior_n_open(w->log.live->posterior), n_open);
@@ -442,6 +458,193 @@ START_TEST(what_is_not_learned_is_not_open)
 }
 END_TEST
 
+/* ---- a limit of points ---------------------------------------------------------------------------------------- */
+
+#define LIMIT 40u
+
+/* What is open and was not counted for want of room makes deviations larger, never those of less than was learned; and
+ * two models of the limit's size are all that there is. */
+static void assert_bounded(struct world *w)
+{
+    const struct kb_posterior *p = w->log.live->posterior;
+    struct kbt_log twin[2];
+
+    ck_assert_uint_le(kb_posterior_bytes(p), kb_posterior_bytes_for(p, LIMIT) + 16384);
+    ck_assert_double_le(kb_posterior_width(p), sqrt(2.0) * LIMIT);
+    open_twins(w, twin);
+    for (size_t u = 0; u < N_USERS; u++) {
+        double mean[3][N_ARMS], sd[3][N_ARMS];
+        ask(w->log.live, u, mean[0], sd[0]);
+        ask(twin[0].live, u, mean[1], sd[1]);
+        ask(twin[1].live, u, mean[2], sd[2]);
+        for (size_t a = 0; a < N_ARMS; a++) {
+            ck_assert_double_eq_tol(mean[0][a], mean[1][a], 1e-9);
+            ck_assert_double_le(sd[0][a], sd[1][a] + 1e-9);
+            ck_assert_double_ge(sd[0][a], sd[2][a] - 1e-9);
+        }
+    }
+    kbt_log_drop(&twin[0]);
+    kbt_log_drop(&twin[1]);
+}
+
+static void decide_apart(struct world *w)
+{
+    const size_t i = w->n;
+
+    decide_at(w, i % N_USERS, i % N_ARMS, 0.013 * (double)i, false, INT64_MAX);
+}
+
+/* More decisions wait than the model may hold points, each at a point of its own. */
+START_TEST(more_are_open_than_the_model_has_room_for)
+{
+    static const char *const presets[] = {"k-ucb", "lin-ucb-per-user"};
+    struct world w;
+    struct kb_spec spec = spec_of(presets[_i % 2], 1);
+
+    kbt_delay = _i < 2 ? 0 : 4;
+    spec.repr.exact_limit = LIMIT;
+    open_world(&w, &spec);
+    for (size_t i = 0; i < 4 * LIMIT; i++) {
+        decide_apart(&w);
+        if (i % 8 == 7) /* of those that are counted and, later on, of those that are not */
+            reward(&w, some(&w, OPEN));
+        if (i % 40 != 39)
+            continue;
+        assert_bounded(&w);
+        assert_folds(&w);
+    }
+    kbt_log_finish_builds(&w.log);
+    ck_assert_int_eq(kb_engine_spec(w.log.live)->repr.type, KB_REPR_EXACT);
+    const size_t n_open = kb_posterior_n_open(w.log.live->posterior);
+    ck_assert(n_open > LIMIT / 4 && n_open <= LIMIT);
+    w.spec.repr.lambda = 0.5; /* a reset opens as many as there is room for */
+    live(&w.log, kbt_configured(&w.spec, ++w.version));
+    kbt_log_finish_builds(&w.log);
+    assert_bounded(&w);
+    assert_folds(&w);
+    for (size_t i = some(&w, OPEN); i < w.n; i = some(&w, OPEN))
+        expire(&w, i);
+    decide_apart(&w); /* and what was taken back makes room */
+    kbt_log_finish_builds(&w.log);
+    decide_apart(&w);
+    ck_assert_uint_eq(kb_posterior_n_open(w.log.live->posterior), 2);
+    assert_folds(&w);
+    for (size_t i = 0; i < LIMIT; i++) {
+        decide_apart(&w);
+        reward(&w, some(&w, OPEN));
+    }
+    kbt_log_finish_builds(&w.log);
+    decide_apart(&w); /* what is learned moves the model to a dictionary, as ever */
+    kbt_log_finish_builds(&w.log);
+    ck_assert_int_eq(kb_engine_spec(w.log.live)->repr.type, KB_REPR_KORS);
+    assert_folds(&w);
+    kbt_delay = 0;
+    kbt_log_close(&w.log);
+}
+END_TEST
+
+/* ---- a commit that fails ------------------------------------------------------------------------------------- */
+
+static size_t n_left; /* allocations until one fails */
+
+static void *failing_realloc(void *ptr, size_t bytes)
+{
+    return n_left-- == 1 ? NULL : realloc(ptr, bytes);
+}
+
+/* The worker takes all that the build has. */
+static void run_build(struct world *w)
+{
+    struct kb_engine *e = w->log.live;
+
+    for (struct kb_build *b = w->log.lent != NULL ? w->log.lent : kb_engine_lend_build(e); b != NULL;
+         b = kb_engine_lend_build(e)) {
+        ck_assert_int_eq(kb_build_run(b), KB_OK);
+        kb_engine_return_build(e, b);
+    }
+    w->log.lent = NULL;
+}
+
+/* Stages the event that finishes the build, and takes it back as a commit does whose log cannot be written. */
+static enum kb_err stage_and_drop(struct world *w, const struct kb_event *finish)
+{
+    struct kb_commit *c = &w->log.commit;
+
+    kb_commit_begin(c, w->log.live, w->log.n);
+    const enum kb_err rc = kb_commit_add(c, finish, w->log.now_ms, NULL);
+    kb_commit_drop(c);
+    return rc;
+}
+
+/* With its points by themselves: those of the engine go with what is staged. */
+static struct kb_event finish_of(struct world *w, struct kb_ev_atom *atoms, size_t most)
+{
+    struct kb_event finish;
+
+    run_build(w);
+    ck_assert_int_eq(kb_engine_due(w->log.live, w->log.n + 1, &finish), KB_OK);
+    ck_assert(kb_event_is_dictionary(&finish) && finish.as.dictionary.from > 0);
+    ck_assert_uint_le(finish.as.dictionary.n_atoms, most);
+    memcpy(atoms, finish.as.dictionary.atoms, finish.as.dictionary.n_atoms * sizeof *atoms);
+    finish.as.dictionary.atoms = atoms;
+    return finish;
+}
+
+/* Whatever allocation fails, the next try finds the build as if there had been none before. */
+static void fail_each_allocation(struct world *w, const struct kb_event *finish)
+{
+    static const struct kb_alloc_hook failing = {failing_realloc, free};
+    enum kb_err rc = KB_ENOMEM;
+    size_t k = 1;
+
+    for (; rc == KB_ENOMEM; k++) {
+        ck_assert_uint_lt(k, 10000);
+        n_left = k;
+        kb_alloc_set_hook(&failing);
+        rc = stage_and_drop(w, finish);
+        kb_alloc_set_hook(NULL);
+    }
+    ck_assert(rc == KB_OK && k > 10);
+}
+
+/* The event that finishes a build opens all decisions in it; one that was taken back has opened none. */
+START_TEST(a_build_whose_first_commit_failed_is_finished_by_the_next)
+{
+    struct world w;
+    struct kb_ev_atom atoms[2][MOST_DECISIONS];
+    const struct kb_spec spec = spec_of(rows[_i].preset, rows[_i].context_dim);
+
+    kbt_delay = 3;
+    open_world(&w, &spec);
+    for (size_t i = 0; i < 30; i++) {
+        decide(&w, false, INT64_MAX);
+        if (i >= 8)
+            reward(&w, some(&w, OPEN));
+    }
+    kbt_log_finish_builds(&w.log);
+    w.spec.repr.lambda = 0.4;
+    live(&w.log, kbt_configured(&w.spec, ++w.version));
+    for (size_t i = 0; i < 12; i++) { /* the worker is given what is learned in several parts */
+        decide(&w, false, INT64_MAX);
+        reward(&w, some(&w, OPEN));
+    }
+    ck_assert(kb_engine_is_rebuilding(w.log.live));
+    struct kb_event finish = finish_of(&w, atoms[0], MOST_DECISIONS);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_int_eq(stage_and_drop(&w, &finish), KB_OK);
+    fail_each_allocation(&w, &finish);
+    finish = finish_of(&w, atoms[1], MOST_DECISIONS); /* or the worker does it once more */
+    ck_assert_int_eq(stage_and_drop(&w, &finish), KB_OK);
+    kbt_log_finish_builds(&w.log);
+    ck_assert_uint_eq(kb_posterior_n_open(w.log.live->posterior), 8);
+    if (rows[_i].is_of_all_points)
+        assert_deviations(&w);
+    assert_folds(&w);
+    kbt_delay = 0;
+    kbt_log_close(&w.log);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("open decisions");
@@ -453,6 +656,8 @@ int main(void)
     tcase_add_test(cases, a_window_that_closes_teaches_or_takes_back);
     tcase_add_test(cases, slots_of_a_slate_are_open_one_by_one);
     tcase_add_test(cases, what_is_not_learned_is_not_open);
+    tcase_add_loop_test(cases, more_are_open_than_the_model_has_room_for, 0, 4);
+    tcase_add_loop_test(cases, a_build_whose_first_commit_failed_is_finished_by_the_next, 0, N_ROWS);
     suite_add_tcase(s, cases);
     return kbt_run_suite(s);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/rng.h"
 #include "kbt.h"
@@ -144,7 +145,7 @@ static enum kb_err draw_slots(const struct world *w, const struct kb_slot_query 
 
     if (s == NULL)
         ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
-    ck_assert_int_eq(kb_engine_fit_slots(w->log.live, s, N_ARMS, 0, n), KB_OK);
+    ck_assert_int_eq(kb_engine_fit_slots(w->log.live, s, &q, slots, n), KB_OK);
     *out = (struct drawn){.w = w};
     return kb_engine_decide_slots(w->log.live, &q, slots, n, s, take, out, msg);
 }
@@ -494,6 +495,174 @@ START_TEST(slots_leave_out_what_they_exclude_and_run_out_by_name)
 }
 END_TEST
 
+/* ---- exclusions ---------------------------------------------------------------------------------------------- */
+
+#define N_NAMES 1200u
+#define N_CANDIDATES 1000u
+#define MOST_EXCLUDED 1024u
+#define N_PLACES 12u
+
+struct choice {
+    const struct kb_query *q;
+    const struct kb_slot_query *slots;
+    const struct kb_candidate *among;
+    const char *chosen[N_PLACES];
+    size_t n;
+};
+
+static bool stands_in(const char *const *list, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* The candidates that are left, in their order, are those that no list has and no slot before. */
+static enum kb_err check_left(void *arg, size_t slot, const struct kb_decision *d)
+{
+    struct choice *out = arg;
+    const struct kb_slot_query *at = &out->slots[slot];
+    size_t n = 0;
+
+    for (size_t i = 0; i < N_CANDIDATES; i++) {
+        const char *name = out->among[i].arm;
+
+        if (stands_in(out->q->exclude, out->q->n_exclude, name) || stands_in(at->exclude, at->n_exclude, name) ||
+            stands_in(out->chosen, out->n, name))
+            continue;
+        ck_assert_uint_lt(n, d->n);
+        ck_assert_str_eq(d->arm[n++], name);
+    }
+    ck_assert_uint_eq(n, d->n);
+    out->chosen[out->n++] = d->arm[d->chosen];
+    return KB_OK;
+}
+
+static const char *const *names_of(char (*text)[24], const char **name)
+{
+    for (size_t i = 0; i < N_NAMES; i++) {
+        snprintf(text[i], sizeof text[i], "an-arm-of-the-page-%zu", i);
+        name[i] = text[i];
+    }
+    return name;
+}
+
+/* Any names: candidates, others, and the same twice. */
+static size_t draw_excluded(uint64_t seed, uint64_t *n_drawn, const char *const *name, const char **out)
+{
+    static const size_t most[] = {0, 3, 7, 8, 9, 40, 300};
+    const size_t n = most[(size_t)(kb_rng_uniform(seed, KB_STREAM_SIMULATION, (*n_drawn)++) * 7)];
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = name[(size_t)(kb_rng_uniform(seed, KB_STREAM_SIMULATION, (*n_drawn)++) * N_NAMES)];
+    return n;
+}
+
+static struct kb_query ask_among(const struct world *w, const struct kb_candidate *c)
+{
+    return (struct kb_query){
+        .user = "u", .context = w->context[0], .candidates = c, .n_candidates = N_CANDIDATES, .now_ms = w->log.now_ms};
+}
+
+static void fill_catalogue(struct world *w, const char *const *name)
+{
+    static struct kb_ev_arm put[N_CANDIDATES];
+
+    for (size_t i = 0; i < N_CANDIDATES; i++)
+        put[i] = (struct kb_ev_arm){.id = name[i], .is_active = true};
+    live(&w->log, (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.put = put, .n_put = N_CANDIDATES}});
+}
+
+START_TEST(what_is_left_is_what_no_list_has)
+{
+    static char text[N_NAMES][24];
+    static const char *name[N_NAMES], *list[N_PLACES + 1][MOST_EXCLUDED];
+    static struct kb_candidate c[N_CANDIDATES];
+    struct kb_slot_query slots[N_PLACES];
+    struct kb_scratch *s = NULL;
+    struct world w;
+    uint64_t n_drawn = 0;
+
+    open_world(&w, "random", 0, 0);
+    names_of(text, name);
+    for (size_t i = 0; i < N_CANDIDATES; i++)
+        c[i] = (struct kb_candidate){_i == 0 ? name[(7 * i) % N_NAMES] : name[i], NULL};
+    if (_i == 1)
+        fill_catalogue(&w, name);
+    for (uint64_t key = 0; key < 60; key++) {
+        struct kb_query q = ask_among(&w, c);
+
+        q.n_candidates = _i == 0 ? N_CANDIDATES : 0;
+        q.key = key;
+        q.exclude = list[N_PLACES];
+        q.n_exclude = draw_excluded(5, &n_drawn, name, list[N_PLACES]);
+        for (size_t i = 0; i < N_PLACES; i++)
+            slots[i] = (struct kb_slot_query){
+                .id = "s", .exclude = list[i], .n_exclude = draw_excluded(5, &n_drawn, name, list[i])};
+        struct choice out = {.q = &q, .slots = slots, .among = c};
+        kb_engine_scratch_free(s); /* so that each has the room that it asks for, and no more */
+        ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
+        ck_assert_int_eq(kb_engine_fit_slots(w.log.live, s, &q, slots, N_PLACES), KB_OK);
+        struct kb_errmsg msg = {"", ""};
+        const enum kb_err rc = kb_engine_decide_slots(w.log.live, &q, slots, N_PLACES, s, check_left, &out, &msg);
+        ck_assert_msg(rc == KB_OK, "%s %s", msg.pointer, msg.text);
+        ck_assert_uint_eq(out.n, N_PLACES);
+    }
+    kb_engine_scratch_free(s);
+    kbt_log_close(&w.log);
+}
+END_TEST
+
+/* The fastest of some decisions. */
+static double seconds_of(const struct world *w, const struct kb_query *q, struct kb_scratch *s)
+{
+    double least = (double)INFINITY;
+
+    for (size_t i = 0; i < 30; i++) {
+        struct timespec from, to;
+        struct kb_decision d;
+
+        ck_assert_int_eq(kb_engine_fit_scratch(w->log.live, s, q->n_candidates, q->n_exclude), KB_OK);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+        ck_assert_int_eq(kb_engine_decide(w->log.live, q, s, &d, NULL), KB_OK);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+        least = fmin(least, (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec));
+    }
+    return least;
+}
+
+/* Candidates are not compared with each name: a decision costs little more, and not a thousand times as much. */
+START_TEST(a_long_list_costs_about_what_candidates_cost)
+{
+    static char text[N_NAMES][24];
+    static const char *name[N_NAMES];
+    static struct kb_candidate c[N_CANDIDATES];
+    struct kb_scratch *s = NULL;
+    struct world w;
+
+    open_world(&w, "random", 0, 0);
+    names_of(text, name);
+    for (size_t i = 0; i < N_CANDIDATES; i++)
+        c[i] = (struct kb_candidate){name[i], NULL};
+    struct kb_query q = ask_among(&w, c);
+    ck_assert_int_eq(kb_engine_scratch_new(&s), KB_OK);
+    const double without = seconds_of(&w, &q, s);
+    const char *others[MOST_EXCLUDED];
+    static char other[MOST_EXCLUDED][40];
+    for (size_t i = 0; i < MOST_EXCLUDED; i++) {
+        snprintf(other[i], sizeof other[i], "an-arm-of-the-page-x%zu", i);
+        others[i] = other[i];
+    }
+    q.exclude = others;
+    q.n_exclude = MOST_EXCLUDED;
+    const double with = seconds_of(&w, &q, s);
+    ck_assert_msg(with < 6 * without, "%g times as long", with / without);
+    kb_engine_scratch_free(s);
+    kbt_log_close(&w.log);
+}
+END_TEST
+
 START_TEST(a_tenant_that_is_stopped_shows_the_baselines_of_the_slots)
 {
     struct world w;
@@ -654,6 +823,8 @@ int main(void)
     tcase_add_loop_test(tc, frequencies_are_products_of_the_propensities, 0, (int)N_DRAWING);
     tcase_add_test(tc, one_slot_is_a_decision);
     tcase_add_test(tc, slots_leave_out_what_they_exclude_and_run_out_by_name);
+    tcase_add_loop_test(tc, what_is_left_is_what_no_list_has, 0, 2);
+    tcase_add_test(tc, a_long_list_costs_about_what_candidates_cost);
     tcase_add_test(tc, a_tenant_that_is_stopped_shows_the_baselines_of_the_slots);
     tcase_add_test(tc, each_slot_is_taught_where_it_was_shown);
     tcase_add_test(tc, events_that_no_decision_makes_are_refused);

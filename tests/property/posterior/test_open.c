@@ -147,7 +147,8 @@ static void rebuild(struct run *r)
         kb_posterior_free(w->posterior);
         w->posterior = p;
     }
-    ck_assert_int_eq(kb_posterior_open_all(w->posterior, pts, points_of(r, pts), &w->scratch), KB_OK);
+    bool is_open[MOST_OPEN];
+    ck_assert_int_eq(kb_posterior_open_all(w->posterior, pts, points_of(r, pts), is_open, &w->scratch), KB_OK);
 }
 
 static void step(struct run *r, size_t i)
