@@ -4,6 +4,7 @@
  *     the log's lines, and more             they go back    they are kept in a file
  *     another line where the log has one    refused         from there on
  *     a tenant that the log never had       it is made      all of them
+ *       and the copy begins with a summary  refused         all of them
  *     no line that the log has not          refused         refused
  *
  * A push is one transaction in the tenant's turn, each line a batch (shared_send.h). It ends as a rewriting without a
@@ -110,6 +111,22 @@ static bool read_all(struct repairing *r)
 
 /* ---- push ------------------------------------------------------------------------------------------------- */
 
+/* A tenant that is made in a push begins at line 1 and has no books: a summary would be lines that nobody can read. */
+static bool may_make(struct repairing *r)
+{
+    uint64_t first = 1, kept = 1;
+
+    if (ld_store_start(r->store, &first, &kept) != LD_STORE_OK)
+        ld_problem_set(r->p, 503, "the copy cannot be read");
+    else if (kept > 1)
+        ld_problem_set(r->p, 409,
+                       "the shared log has never had the tenant, and the copy begins with a summary, which cannot be "
+                       "put into it: restore what POST /tenants/%s/snapshot gives at a server without --log, or a later "
+                       "backup of the shared log",
+                       r->name);
+    return r->p->status == 0;
+}
+
 static bool may_push(struct repairing *r)
 {
     if (r->other != 0)
@@ -154,6 +171,8 @@ static bool push(struct repairing *r)
     const struct ld_shared_place start = {.generation = LD_ANY_GENERATION};
     struct ld_shared_sender s = {.log = r->log, .node = r->node, .id = r->id, .why = &why};
 
+    if (r->id == 0 && !may_make(r))
+        return false;
     ld_text_init(&s.body);
     s.rc = r->id != 0 ? r->log->ops->take(r->log, r->id, &start, compare, r, &s.turn, &why)
                       : r->log->ops->make(r->log, r->name, &s.turn, &s.id, &why);
@@ -241,7 +260,7 @@ static enum ld_shared_rc ignore(void *arg, const struct ld_shared_batch *batch)
 /* Of a name that the log has not: whether it was deleted, or the log has never had it. */
 static bool is_lost(struct repairing *r)
 {
-    const struct ld_shared_place after = {.seq = 1};
+    const struct ld_shared_place after = {.seq = 1, .generation = LD_ANY_GENERATION};
     struct ld_message why;
     const enum ld_shared_rc rc = r->log->ops->read(r->log, r->mark.tenant, &after, 1, ignore, NULL, &why);
 

@@ -1,6 +1,8 @@
 /* A shared log that has lost lines which copies have: it is told by name, mended when asked, and never by itself. */
 #include "shared_fixture.h"
 
+#include <dirent.h>
+
 #include "task/repair_shared.h"
 
 #define CONFIGURATION "{\"algorithm\":\"laplaced\",\"reward_window_s\":1000}"
@@ -280,6 +282,74 @@ START_TEST(a_log_that_was_set_back_behind_a_push_is_mended_again)
 }
 END_TEST
 
+/* ---- logs that were compacted, or that have erased ---------------------------------------------------------- */
+
+static void run_task(int i, const struct ld_task_kind *kind, const char *user, uint64_t keep)
+{
+    struct ld_op *op = op_task(kind);
+
+    op->keep_events = keep;
+    snprintf(op->user, sizeof op->user, "%s", user);
+    expect_status(node[i].t, op, 200);
+}
+
+static size_t n_kept_files(int i)
+{
+    char path[512];
+    size_t n = 0;
+
+    snprintf(path, sizeof path, "%s/tenants", node[i].dir);
+    DIR *dir = opendir(path);
+    ck_assert_ptr_nonnull(dir);
+    for (struct dirent *item = readdir(dir); item != NULL; item = readdir(dir))
+        n += strstr(item->d_name, ".lost-") != NULL;
+    closedir(dir);
+    return n;
+}
+
+START_TEST(a_summary_is_not_put_into_a_log_that_never_had_the_tenant)
+{
+    struct ld_repaired out;
+    struct ld_problem p;
+
+    begin(26, CONFIGURATION);
+    fill(0, MANY);
+    run_task(0, &ld_compaction, "", 5);
+    fill(MANY, 3);
+    struct kbt_shared_tenant *t = the_tenant(), was = *t;
+    strcpy(t->name, "other");
+    t->id = 4711;
+    ck_assert_int_eq(repair(0, LD_REPAIR_PUSH, &out, &p), 409);
+    ck_assert_msg(strstr(p.detail, "summary") != NULL, "%s", p.detail);
+    t->id = was.id;
+    strcpy(t->name, was.name);
+    open_all();
+    compare_nodes();
+    end();
+}
+END_TEST
+
+/* A log that was set back gives its numbers once more. */
+START_TEST(a_number_that_another_tenant_has_by_now_tells_nothing)
+{
+    struct ld_repaired out;
+    struct ld_problem p;
+
+    begin(27, CONFIGURATION);
+    fill(0, MANY);
+    struct kbt_shared_tenant *t = the_tenant();
+    strcpy(t->name, "other");
+    t->generation = 3;
+    ck_assert_int_eq(repair(0, LD_REPAIR_REWIND, &out, &p), 200);
+    ck_assert_uint_eq(n_kept_files(0), 1);
+    strcpy(t->name, "t");
+    t->generation = 0;
+    open_all();
+    compare_nodes();
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("repair_shared");
@@ -292,6 +362,8 @@ int main(void)
     tcase_add_test(tc, a_copy_with_other_lines_is_rewound_and_not_pushed);
     tcase_add_test(tc, a_copy_that_is_behind_or_another_tenants_is_left_alone);
     tcase_add_test(tc, a_log_that_was_set_back_behind_a_push_is_mended_again);
+    tcase_add_test(tc, a_summary_is_not_put_into_a_log_that_never_had_the_tenant);
+    tcase_add_test(tc, a_number_that_another_tenant_has_by_now_tells_nothing);
     suite_add_tcase(suite, tc);
     return kbt_run_suite(suite);
 }
