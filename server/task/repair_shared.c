@@ -23,6 +23,8 @@
 #include "tenant/recover.h"
 #include "tenant/shared_send.h"
 
+#define MOST_BRANCHES 1000
+
 struct repairing {
     struct ld_shared_log *log;
     const char *node, *data_dir, *name;
@@ -33,6 +35,7 @@ struct repairing {
     uint64_t last;             /* of the copy */
     struct ld_shared_place at; /* behind the last of the log's batches that the copy has */
     uint64_t tip;              /* of the log */
+    uint64_t rewritten;        /* the log's last rewriting that was no compaction */
     uint64_t other;            /* the first line that is another one; 0: none is */
     struct ld_repaired *out;
     struct ld_problem *p;
@@ -119,11 +122,12 @@ static bool may_make(struct repairing *r)
     if (ld_store_start(r->store, &first, &kept) != LD_STORE_OK)
         ld_problem_set(r->p, 503, "the copy cannot be read");
     else if (kept > 1)
-        ld_problem_set(r->p, 409,
-                       "the shared log has never had the tenant, and the copy begins with a summary, which cannot be "
-                       "put into it: restore what POST /tenants/%s/snapshot gives at a server without --log, or a later "
-                       "backup of the shared log",
-                       r->name);
+        ld_problem_set(
+            r->p, 409,
+            "the shared log has never had the tenant, and the copy begins with a summary, which cannot be "
+            "put into it: restore what POST /tenants/%s/snapshot gives at a server without --log, or a later "
+            "backup of the shared log",
+            r->name);
     return r->p->status == 0;
 }
 
@@ -200,22 +204,41 @@ static int write_line(void *file, const struct ld_row *row)
     return is_written ? 0 : 1;
 }
 
-/* The copy's lines behind `at`, as an export has them, durable. */
-static bool keep(struct repairing *r)
+/* Into a file of that path, durable. */
+static bool write_lines(struct repairing *r, const char *path)
 {
-    char path[LD_PATH_MAX + sizeof r->out->file];
-
-    snprintf(r->out->file, sizeof r->out->file, "%s.lost-%llu-%llu", r->name, (unsigned long long)r->at.seq + 1,
-             (unsigned long long)r->last);
-    snprintf(path, sizeof path, "%.4000s/tenants/%s", r->data_dir, r->out->file);
     FILE *f = fopen(path, "w");
+
     if (f == NULL)
         return false;
-    bool is_kept = ld_store_read(r->store, r->at.seq, SIZE_MAX, write_line, f) == LD_STORE_OK && fflush(f) == 0 &&
-                   fsync(fileno(f)) == 0;
-    is_kept = fclose(f) == 0 && is_kept;
+    const bool is_written = ld_store_read(r->store, r->at.seq, SIZE_MAX, write_line, f) == LD_STORE_OK &&
+                            fflush(f) == 0 && fsync(fileno(f)) == 0;
     ld_folder_keep_private(path);
-    return is_kept && ld_sync_directory_of(path) == 0;
+    return fclose(f) == 0 && is_written;
+}
+
+/* The copy's lines behind `at`, as an export has them, durable. Another branch may have had lines of these numbers, and
+ * their file is the only one that has them: it is never replaced. */
+static bool keep(struct repairing *r)
+{
+    char path[LD_PATH_MAX + sizeof r->out->file], made[sizeof path + 4];
+    const size_t n = (size_t)snprintf(r->out->file, sizeof r->out->file, "%s" LD_FOLDER_LOST "%llu-%llu", r->name,
+                                      (unsigned long long)r->at.seq + 1, (unsigned long long)r->last);
+    int rc = -1;
+
+    snprintf(made, sizeof made, "%.4000s/tenants/%s.tmp", r->data_dir, r->out->file);
+    bool is_kept = write_lines(r, made);
+    for (int i = 1; is_kept && rc != 0 && i < MOST_BRANCHES; i++) {
+        if (i > 1)
+            snprintf(r->out->file + n, sizeof r->out->file - n, "-%d", i);
+        snprintf(path, sizeof path, "%.4000s/tenants/%s", r->data_dir, r->out->file);
+        rc = link(made, path);
+        is_kept = rc == 0 || errno == EEXIST;
+    }
+    const int error = errno;
+    (void)unlink(made);
+    errno = error;
+    return is_kept && rc == 0 && ld_sync_directory_of(path) == 0;
 }
 
 /* Whether the copy stands at a place of the log, or at one of before lines were rewritten, which a start looks after.
@@ -229,6 +252,12 @@ static bool is_well(const struct repairing *r)
 
 static bool rewind_copy(struct repairing *r)
 {
+    if (r->id != 0 && r->mark.generation < r->rewritten && r->last <= r->tip) {
+        ld_problem_set(r->p, 409,
+                       "lines of the shared log were rewritten since this server has read them (a user was erased), so "
+                       "the copy has no line to keep: start the server, and it is renewed");
+        return false;
+    }
     if (r->id != 0 && !read_all(r))
         return false;
     if (is_well(r)) {
@@ -284,6 +313,7 @@ static bool find(struct repairing *r)
         return fail(r, rc, &why);
     r->id = found.id;
     r->tip = found.tip.seq;
+    r->rewritten = found.rewritten;
     r->at.generation = found.tip.generation;
     if (r->id != r->mark.tenant)
         ld_problem_set(r->p, 409,
