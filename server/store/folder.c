@@ -157,7 +157,7 @@ int ld_folder_place(const char *data_dir, const char *name, const char *file, co
 }
 
 /* A write-ahead log belongs to the old file, and is in it when it was closed well: else nothing is done. Between the
- * two names there is no snapshot, which a start does without. */
+ * two names there is no snapshot, which a start does without. A line that no fold took was the old log's. */
 int ld_folder_replace(const char *data_dir, const char *name, const char *file, const char *snapshot)
 {
     char path[LD_PATH_MAX], wal[LD_PATH_MAX];
@@ -171,12 +171,13 @@ int ld_folder_replace(const char *data_dir, const char *name, const char *file, 
     }
     if (unlink(path) != 0 && errno != ENOENT)
         return -1;
-    if (ld_folder_path(data_dir, name, ".db", path) != 0 || sync_folder(data_dir) != 0 || rename(file, path) != 0 ||
-        sync_folder(data_dir) != 0)
+    if (ld_folder_path(data_dir, name, ".db", path) != 0 || sync_folder(data_dir) != 0 || rename(file, path) != 0)
         return -1;
+    const bool is_whole = ld_folder_path(data_dir, name, LD_READ_ONLY_SUFFIX, path) == 0 &&
+                          (unlink(path) == 0 || errno == ENOENT) && sync_folder(data_dir) == 0;
     (void)ld_folder_path(data_dir, name, ".snapshot", path);
     (void)rename(snapshot, path);
-    return 0;
+    return is_whole ? 0 : 1;
 }
 
 /* Doing it twice is fine. After 0 the tenant is gone for every later start, whatever happens to this one. The marker

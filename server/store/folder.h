@@ -38,7 +38,8 @@ bool ld_folder_has_room(const char *data_dir);
 /* Moves a tenant's closed file (and its snapshot, when there is one) from where it was made into place, where nothing
  * of the name may be (ld_folder_has); durable when it returns. 0 or -1 (errno), and then nothing is there. */
 int ld_folder_place(const char *data_dir, const char *name, const char *file, const char *snapshot);
-/* The same in the place of files that nobody has open, at once: 0, or -1 (errno) and the old log is there. */
+/* The same in the place of files that nobody has open, at once: 0, or -1 (errno) and the old log is there. 1: the new
+ * one is there, and a power cut may bring the old one back, or it is read-only still. */
 int ld_folder_replace(const char *data_dir, const char *name, const char *file, const char *snapshot);
 
 /* Whether a log or the marker of an unfinished removal is there. */
