@@ -252,16 +252,16 @@ static bool is_well(const struct repairing *r)
 
 static bool rewind_copy(struct repairing *r)
 {
-    if (r->id != 0 && r->mark.generation < r->rewritten && r->last <= r->tip) {
-        ld_problem_set(r->p, 409,
-                       "lines of the shared log were rewritten since this server has read them (a user was erased), so "
-                       "the copy has no line to keep: start the server, and it is renewed");
-        return false;
-    }
     if (r->id != 0 && !read_all(r))
         return false;
     if (is_well(r)) {
         ld_problem_set(r->p, 409, "the shared log has all lines of this server's copy: there is nothing to rewind");
+        return false;
+    }
+    if (r->id != 0 && r->mark.generation < r->rewritten && r->last <= r->tip) {
+        ld_problem_set(r->p, 409,
+                       "lines of the shared log were rewritten since this server has read them (a user was erased), so "
+                       "the copy has no line to keep: start the server, and it is renewed");
         return false;
     }
     r->out->n_lines = r->last - r->at.seq;
