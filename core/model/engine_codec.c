@@ -149,6 +149,11 @@ static enum kb_err load_graph(struct kb_engine *e, struct kb_reader *r)
     return KB_OK;
 }
 
+static bool is_spec_sound(const struct kb_spec *spec)
+{
+    return kb_spec_check(spec, NULL) == KB_OK && kb_scales_check(spec, spec->scale, spec->n_scaled, NULL) == KB_OK;
+}
+
 static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
 {
     enum kb_err rc = KB_OK;
@@ -157,7 +162,7 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     e->version = kb_get_u64(r);
     KB_TRY(kb_spec_load(&e->configured, r));
     KB_TRY(kb_spec_load(&e->spec, r));
-    if (kb_spec_check(&e->configured, NULL) != KB_OK || kb_spec_check(&e->spec, NULL) != KB_OK)
+    if (!is_spec_sound(&e->configured) || !is_spec_sound(&e->spec))
         return KB_ECORRUPT;
     KB_TRY(get_ids(r, &e->users));
     KB_TRY(get_ids(r, &e->arm_ids));

@@ -103,6 +103,8 @@ static enum kb_err load_points(struct kb_posterior *p, struct kb_reader *r)
             return KB_ECORRUPT;
     }
     s->n = n;
+    for (size_t i = 0; i < n; i++)
+        kb_support_mark(s, i);
 out:
     return rc;
 }

@@ -76,7 +76,7 @@ struct kb_ev_odds {
 };
 
 #define KB_METRIC_MAX_BYTES 64u /* of a metric's name */
-#define KB_MOST_VALUES 256u     /* of metrics, of one open decision */
+#define KB_MOST_VALUES 800u     /* of metrics, of one open decision: of each of 16 metrics for each slot */
 
 /* What was told of a metric of a decision, and what it has come to by that: `before` is what the slot had, `total` what
  * it has now where that is not what was told. The model reads neither. */

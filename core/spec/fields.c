@@ -320,18 +320,12 @@ uint64_t kb_spec_digest(const struct kb_spec *spec, uint64_t h)
     return spec->learned != 0 ? kb_hash_u64(kb_hash_str(h, "learned"), spec->learned) : h;
 }
 
-/* A split is made from zeros, and nothing is taken out of it. */
-static bool has_same_spaces(const struct kb_spec *a, const struct kb_spec *b)
-{
-    return memcmp(&a->spaces, &b->spaces, sizeof a->spaces) == 0;
-}
-
 void kb_spec_keep_learned(struct kb_spec *to, const struct kb_spec *from)
 {
     for (EACH_FIELD(f))
         if ((f->learned & to->learned) != 0)
             set_real(f, to, real_of(f, from));
-    if (!has_same_spaces(to, from))
+    if (!kb_split_is_same(&to->spaces, &from->spaces))
         return;
     if (kb_spec_finds_spaces(to) ? from->n_scaled == to->spaces.n
                                  : kb_spec_finds_context_scales(to) && from->n_scaled == to->context_dim)
@@ -374,7 +368,7 @@ void kb_spec_put_scales(struct kb_spec *spec, const double *scale, size_t n)
 static bool has_same_scales(const struct kb_spec *a, const struct kb_spec *b)
 {
     return a->n_scaled == b->n_scaled && memcmp(a->scale, b->scale, a->n_scaled * sizeof *a->scale) == 0 &&
-           has_same_spaces(a, b);
+           kb_split_is_same(&a->spaces, &b->spaces);
 }
 
 bool kb_spec_same_model(const struct kb_spec *a, const struct kb_spec *b)

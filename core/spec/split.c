@@ -48,6 +48,15 @@ double kb_split_sum(const struct kb_split *s)
     return sum;
 }
 
+bool kb_split_is_same(const struct kb_split *a, const struct kb_split *b)
+{
+    bool is_same = a->n == b->n;
+
+    for (uint32_t i = 0; is_same && i < a->n; i++)
+        is_same = a->weight[i] == b->weight[i] && strcmp(kb_split_id(a, i), kb_split_id(b, i)) == 0;
+    return is_same;
+}
+
 uint64_t kb_split_digest(const struct kb_split *s, uint64_t h)
 {
     for (uint32_t i = 0; i < s->n; i++)

@@ -3,6 +3,7 @@
 #ifndef KB_SPLIT_H
 #define KB_SPLIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -30,6 +31,8 @@ enum kb_err kb_split_put(struct kb_split *s, const char *id, double weight);
 double kb_split_weight(const struct kb_split *s, const char *id); /* 0: it has none */
 double kb_split_sum(const struct kb_split *s);
 
+/* Of the same arms and weights, however they were told. */
+bool kb_split_is_same(const struct kb_split *a, const struct kb_split *b);
 uint64_t kb_split_digest(const struct kb_split *s, uint64_t h);
 void kb_split_save(const struct kb_split *s, struct kb_writer *w);
 /* What was saved, looked at again: KB_ECORRUPT, and *s is empty. */

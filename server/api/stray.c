@@ -75,7 +75,7 @@ bool ld_stray_header_allow(const struct ld_call *c, struct ld_problem *p)
 
 struct query {
     const struct ld_route *route;
-    bool has_version; /* of that service's interface (rank_door.c) */
+    bool has_version, has_seen_version; /* of that service's interface (rank_door.c) */
     const char *stray, *twice;
     unsigned n_seen;
     const struct ld_query *seen[LD_MAX_QUERIES];
@@ -86,8 +86,12 @@ static bool look_at_parameter(void *arg, const char *name)
 {
     struct query *q = arg;
     const struct ld_query *found = ld_route_query(q->route, name);
-    if (q->has_version && strcmp(name, "api-version") == 0)
-        return true;
+    if (q->has_version && strcmp(name, "api-version") == 0) {
+        if (q->has_seen_version)
+            q->twice = name;
+        q->has_seen_version = true;
+        return q->twice == NULL;
+    }
     if (found == NULL) {
         q->stray = name;
         return false;

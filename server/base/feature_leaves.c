@@ -8,20 +8,11 @@
 
 #include "base/hashing.h"
 
-static bool is_same_split(const struct kb_split *v, const struct kb_split *w)
-{
-    bool is_same = v->n == w->n;
-
-    for (uint32_t i = 0; is_same && i < v->n; i++)
-        is_same = v->weight[i] == w->weight[i] && strcmp(kb_split_id(v, i), kb_split_id(w, i)) == 0;
-    return is_same;
-}
-
 bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *b)
 {
     return a->dim == 0 ? b->dim == 0
-                       : a->dim == b->dim && a->seed == b->seed && is_same_split(&a->weights, &b->weights) &&
-                             is_same_split(&a->spaces, &b->spaces);
+                       : a->dim == b->dim && a->seed == b->seed && kb_split_is_same(&a->weights, &b->weights) &&
+                             kb_split_is_same(&a->spaces, &b->spaces);
 }
 
 static int by_name(const void *a, const void *b)

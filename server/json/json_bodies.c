@@ -123,6 +123,10 @@ static void join_features(struct ld_in *in, const struct ld_value *v, struct slo
         ld_in_fault(in, key, "expected a context of named features beside it");
         return;
     }
+    if (to != NULL && ld_member_of(to, "slot") != NULL) {
+        ld_in_fault(in, key, "the context has a member \"slot\" already");
+        return;
+    }
     const uint32_t dim = in->dim[LD_DIM_CONTEXT], n = to != NULL ? to->n : 0;
     const size_t here = ld_in_key(in, key);
     const bool is_sound = ld_in_vector_value(in, slot->features, dim, LD_DIM_CONTEXT, false) != NULL;

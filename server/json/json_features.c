@@ -76,18 +76,21 @@ void ld_in_features(struct ld_in *in, const struct ld_value *v, struct ld_name_m
         return;
     out->dim = LD_NAMES_DIM;
     (void)ld_in_members(in, v, &ld_feature_names_rules, read_member, out);
-    const char *mapping = ld_string_of(ld_member_of(v, "mapping"));
-    if (mapping == NULL)
-        return;
-    const bool has_own = strcmp(mapping, LD_NAMES_OWN_MAPPING) == 0;
+}
+
+enum kb_err ld_check_features(const struct ld_value *v, const struct ld_name_map *map, struct kb_errmsg *msg)
+{
+    const char *mapping = ld_string_of(ld_member_of(v, "mapping")), *at = "/features/namespaces";
+    const bool has_own = mapping != NULL && strcmp(mapping, LD_NAMES_OWN_MAPPING) == 0;
     if (!has_own && ld_member_of(v, "namespaces") != NULL)
-        ld_in_fault(in, "namespaces", "are of the mapping %s", LD_NAMES_OWN_MAPPING);
-    else if (has_own && ld_n_members(ld_member_of(v, "namespaces")) == 0)
-        ld_in_fault(in, "namespaces", "required: the coordinates of at least one namespace, by its name");
-    else if (has_own && kb_split_sum(&out->spaces) >= (double)out->dim)
-        ld_in_fault(in, "namespaces",
-                    "expected less than %u coordinates in all, the dim: other namespaces share the rest",
-                    (unsigned)out->dim);
+        return kb_fail(KB_EUNSUPPORTED, msg, at, "are of the mapping %s", LD_NAMES_OWN_MAPPING);
+    if (has_own && map->spaces.n == 0)
+        return kb_fail(KB_EUNSUPPORTED, msg, at, "required: the coordinates of at least one namespace, by its name");
+    if (has_own && kb_split_sum(&map->spaces) >= (double)map->dim)
+        return kb_fail(KB_EUNSUPPORTED, msg, at,
+                       "expected less than %u coordinates in all, the dim: other namespaces share the rest",
+                       (unsigned)map->dim);
+    return KB_OK;
 }
 
 void ld_text_features(struct ld_text *t, const struct ld_name_map *map)

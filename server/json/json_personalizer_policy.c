@@ -46,13 +46,14 @@ static struct ld_vw in_force(const struct ld_value *now)
     return vw;
 }
 
-/* Of the policy that was put, if there is one and it is in force still. */
+/* Of the policy that was put, if there is one, with a name and arguments, and it is in force still. */
 static bool is_kept(const struct ld_value *now, struct ld_vw *out)
 {
-    const char *arguments = ld_string_of(ld_member_of(ld_member_of(now, "personalizer"), "policy_arguments"));
+    const struct ld_value *kept = ld_member_of(now, "personalizer");
+    const char *arguments = ld_string_of(ld_member_of(kept, "policy_arguments"));
     const struct ld_vw rule = in_force(now);
     struct ld_message why;
-    if (arguments == NULL || ld_vw_read(arguments, out, &why) != 0)
+    if (arguments == NULL || ld_string_of(ld_member_of(kept, "policy_name")) == NULL || ld_vw_read(arguments, out, &why) != 0)
         return false;
     out->has_all_pairs &= has_degrees(now);
     return ld_vw_is_same(out, &rule);
@@ -115,6 +116,11 @@ static void put_reset(struct ld_text *t)
                    "\"personalizer\":{\"policy_name\":null,\"policy_arguments\":null}");
 }
 
+static bool is_text(const struct ld_value *v, const char *text)
+{
+    return ld_is(v, LD_V_STRING) && strcmp(ld_string_of(v), text) == 0;
+}
+
 static bool is_told(const struct ld_told_tenant *now, const char *name, const char *arguments)
 {
     struct ld_doc *told = NULL;
@@ -124,8 +130,8 @@ static bool is_told(const struct ld_told_tenant *now, const char *name, const ch
     bool is_same = false;
     ld_problem_init(&p);
     if (text != NULL && ld_doc_parse(&told, text, n, false, &p) == 0)
-        is_same = strcmp(ld_string_of(ld_member_of(&told->root, "name")), name) == 0 &&
-                  strcmp(ld_string_of(ld_member_of(&told->root, "arguments")), arguments) == 0;
+        is_same = is_text(ld_member_of(&told->root, "name"), name) &&
+                  is_text(ld_member_of(&told->root, "arguments"), arguments);
     ld_doc_free(told);
     free(text);
     return is_same;

@@ -193,6 +193,16 @@ static void put_evaluation(struct ld_text *t, struct native *e)
     ld_text_lit(t, "}");
 }
 
+/* A note is any text of the tenant's caller. */
+static bool are_policies(const struct ld_value *list)
+{
+    for (size_t i = 0; i < ld_n_items(list); i++)
+        if (ld_string_of(ld_member_of(ld_item_of(list, i), "name")) == NULL ||
+            ld_string_of(ld_member_of(ld_item_of(list, i), "arguments")) == NULL)
+            return false;
+    return ld_n_items(list) > 0;
+}
+
 /* The note, if it is of this file's making. */
 static struct ld_doc *read_note(const struct ld_value *row)
 {
@@ -202,7 +212,7 @@ static struct ld_doc *read_note(const struct ld_value *row)
     ld_problem_init(&p);
     if (text == NULL || ld_doc_parse(&doc, text, strlen(text), false, &p) != 0)
         return NULL;
-    if (ld_string_of(ld_member_of(&doc->root, "name")) != NULL && ld_n_items(ld_member_of(&doc->root, "policies")) > 0)
+    if (ld_string_of(ld_member_of(&doc->root, "name")) != NULL && are_policies(ld_member_of(&doc->root, "policies")))
         return doc;
     ld_doc_free(doc);
     return NULL;

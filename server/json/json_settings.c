@@ -395,7 +395,7 @@ static enum kb_err check_features(const struct ld_value *object, const struct ld
             return kb_fail(KB_EUNSUPPORTED, msg, fields[i], "expected %u, the dim of features: leave this out",
                            (unsigned)dim);
     }
-    return KB_OK;
+    return ld_check_features(ld_member_of(object, "features"), &settings->features, msg);
 }
 
 static enum kb_err check_spec(const struct ld_in *in, const struct kb_spec *spec, struct kb_errmsg *msg)

@@ -41,8 +41,8 @@ int ld_keys_open(struct ld_keys **out, struct ld_registry_file *file, struct ld_
     k->file = file;
     k->table = t;
     k->log = log;
-    k->is_guess = log != NULL && is_new && t->n == 0;
-    atomic_init(&k->do_exist, t->n > 0 || k->is_guess);
+    atomic_init(&k->is_guess, log != NULL && is_new && t->n == 0);
+    atomic_init(&k->do_exist, t->n > 0 || atomic_load(&k->is_guess));
     pthread_mutex_init(&k->change_lock, NULL);
     pthread_rwlock_init(&k->lock, NULL);
     *out = k;
@@ -70,10 +70,7 @@ bool ld_keys_exist(struct ld_keys *k)
 
 bool ld_keys_are_guessed(struct ld_keys *k)
 {
-    pthread_mutex_lock(&k->change_lock);
-    const bool is_guess = k->is_guess;
-    pthread_mutex_unlock(&k->change_lock);
-    return is_guess;
+    return atomic_load(&k->is_guess);
 }
 
 /* ---- changes ------------------------------------------------------------------------------------------- */

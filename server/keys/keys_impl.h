@@ -40,7 +40,7 @@ struct ld_keys {
     struct ld_shared_log *log; /* NULL: the file is the truth */
     uint64_t read;             /* the revision whose keys the table has; 0: none was read, or it is to be read again */
     uint64_t least;            /* that of the last change from here: older ones are not put in force any more */
-    bool is_guess;             /* do_exist is: nobody has told yet whether there are keys */
+    _Atomic bool is_guess;     /* do_exist is: nobody has told yet whether there are keys */
     bool is_file_old;          /* the file does not take the keys of `read` */
 };
 

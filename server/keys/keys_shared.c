@@ -88,7 +88,7 @@ static void note(struct ld_keys *k, uint64_t revision)
     ld_failpoint("mid_key");
     if (k->least < revision)
         k->least = revision;
-    k->is_guess = false;
+    atomic_store(&k->is_guess, false);
 }
 
 int ld_keys_create_shared(struct ld_keys *k, const struct ld_key *made, bool has_other, struct ld_problem *p)
@@ -179,9 +179,10 @@ static void put_in_force(struct ld_keys *k, struct reading *r, uint64_t revision
     write_file(k, r->t);
     if (r->t->n > 0)
         atomic_store(&k->do_exist, true);
-    else if (k->is_guess)
+    else if (atomic_load(&k->is_guess))
         atomic_store(&k->do_exist, !r->is_whole);
-    k->is_guess = k->is_guess && r->t->n == 0 && !r->is_whole;
+    if (r->t->n > 0 || r->is_whole)
+        atomic_store(&k->is_guess, false);
     k->read = r->is_whole ? revision : 0;
     r->t = ld_keys_put(k, r->t);
 }

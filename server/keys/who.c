@@ -125,6 +125,9 @@ enum ld_who ld_keys_who(struct ld_keys *k, struct ld_auth *file, const char *aut
 {
     const char *token = token_of(authorization);
     ld_caller_set(caller, 0);
+    /* Asked before whether keys are asked for: what is told in between must not make a guess a refusal. */
+    const bool may_be_made = token != NULL || !atomic_load(&file->has_had_file),
+               is_guess = may_be_made && ld_keys_are_guessed(k);
     const bool is_known = ld_keys_allow(k, token != NULL ? token : "", now_ms, caller);
     if (ld_auth_allows(file, authorization) || !ld_keys_are_asked(k, file)) {
         ld_caller_set(caller, LD_ALL_ROLES);
@@ -132,6 +135,5 @@ enum ld_who ld_keys_who(struct ld_keys *k, struct ld_auth *file, const char *aut
     }
     if (is_known)
         return LD_WHO_KNOWN;
-    const bool may_be_made = token != NULL || !atomic_load(&file->has_had_file);
-    return may_be_made && ld_keys_are_guessed(k) ? LD_WHO_NOT_TOLD : LD_WHO_NOBODY;
+    return is_guess ? LD_WHO_NOT_TOLD : LD_WHO_NOBODY;
 }

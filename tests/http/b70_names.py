@@ -298,9 +298,7 @@ def test_the_longest_line_that_named_arms_make_is_taken_in_again(boot):
 # ---- the configuration --------------------------------------------------------------------------------------------------------------
 
 OWN = {"mapping": "names-2", "dim": 32, "namespaces": {"article": 8, "device": 4}}
-BAD = [({}, "/features/mapping"), ({"mapping": "names-3"}, "/features/mapping"), ({"mapping": "names-2"}, "/features/namespaces"),
-       ({"mapping": "names-1", "namespaces": {"a": 3}}, "/features/namespaces"), ({**OWN, "namespaces": {}}, "/features/namespaces"),
-       ({**OWN, "namespaces": {"a": 30, "b": 2}}, "/features/namespaces"), ({**OWN, "namespaces": {"a": 0}}, "/features/namespaces/a"),
+BAD = [({}, "/features/mapping"), ({"mapping": "names-3"}, "/features/mapping"), ({**OWN, "namespaces": {"a": 0}}, "/features/namespaces/a"),
        ({**OWN, "namespaces": {"a": 1.5}}, "/features/namespaces/a"), ({**OWN, "namespaces": {f"k{i}": 1 for i in range(33)}, "dim": 64}, "/features/namespaces"),
        ({**OWN, "dim": 64, "namespaces": {f"{i:03}" * 90: 1 for i in range(3)}}, "/features/namespaces/" + "002" * 46), ({**OWN, "namespaces": {"x" * 512: 1}}, "/features/namespaces/xxx"),
        ({"mapping": "names-1", "dim": 0}, "/features/dim"),
@@ -318,6 +316,12 @@ def test_a_bad_mapping_is_named_by_its_place(api, name, bad, pointer):
     if isinstance(bad, dict) and len(bad.get("weights", ())) == 33:
         assert (answer["limit"], answer["max"]) == ("weights", 32)
     assert answer["errors"][0]["pointer"].startswith(pointer), answer
+    api.call("GET", f"/tenants/{name}", expect=404)
+
+
+@pytest.mark.parametrize("bad", [{"mapping": "names-2"}, {"mapping": "names-1", "namespaces": {"a": 3}}, {**OWN, "namespaces": {}}, {**OWN, "namespaces": {"a": 30, "b": 2}}], ids=str)
+def test_namespaces_and_their_mapping_belong_together(api, name, bad):
+    assert api.put_tenant(name, features=bad, expect=422)["errors"][0]["pointer"] == "/features/namespaces"
     api.call("GET", f"/tenants/{name}", expect=404)
 
 

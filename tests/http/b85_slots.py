@@ -234,6 +234,8 @@ def test_faults_of_features_are_told_where_they_stand(api, name):
     api.put_tenant(name, algorithm="gp-ucb", features={"mapping": "names-1", "dim": 32})
     got = api.call("POST", "/select", {"user": "u", "candidates": [{"id": "a", "features": {"t": 1}}], "context": {"x": 1}, "slots": [{"id": "1", "features": {"a": [[1]]}}]}, tenant=name, expect=400)
     assert got.pointers == ["/slots/0/features/a/0"]
+    got = api.call("POST", "/select", {"user": "u", "candidates": [{"id": "a", "features": {"t": 1}}], "context": {"slot": 1}, "slots": [{"id": "1", "features": {"a": 1}}]}, tenant=name, expect=400)
+    assert got.pointers == ["/slots/0/features"] and "member" in got.json["detail"] + got.json["errors"][0]["detail"]
 
 
 # ---- refusals -----------------------------------------------------------------------------------------------------------
@@ -287,6 +289,15 @@ def test_fifty_slots(api, name):
     answer = fill(api, name, candidates=candidates, slots=[{"id": f"s{i}"} for i in range(50)])
     assert len({s["arm"] for s in answer["slots"]}) == 50 and len(decided(api, name)[-1]["slots"]) == 50
     api.reward(answer["decision"], 1, slot="s49", tenant=name)
+
+
+def test_every_slot_has_every_metric(api, name):
+    metrics = [{"name": f"m{i}", "aggregation": "last"} for i in range(15)]
+    api.put_tenant(name, metrics=metrics)
+    answer = fill(api, name, candidates=[f"a{i}" for i in range(50)], slots=[{"id": f"s{i}"} for i in range(50)])
+    for i in range(50):
+        api.call("POST", "/reward", [{"decision": answer["decision"], "slot": f"s{i}", "metric": m["name"], "reward": i} for m in metrics], tenant=name)
+    assert len([e for e in api.events(name) if e["type"] == "measured"]) == 750
 
 
 # ---- what lasts ----------------------------------------------------------------------------------------------------------

@@ -432,6 +432,16 @@ def test_a_policy_whose_rule_has_been_changed_elsewhere_is_told_as_what_is_in_fo
     assert policy(api, name).json == {"name": "mine", "arguments": SQUARE}
 
 
+def test_a_policy_that_has_lost_its_name_or_its_arguments_is_put_anew(api, name):
+    """A PATCH takes back the one without the other."""
+    api.put_tenant(name, algorithm="ek-ucb", **NAMES)
+    for member in ("policy_name", "policy_arguments"):
+        policy(api, name, {"name": "p", "arguments": GREEDY})
+        api.call("PATCH", f"/tenants/{name}", {"personalizer": {member: None}})
+        assert policy(api, name).status == 200
+        assert policy(api, name, {"name": "q", "arguments": SQUARE}).json == {"name": "q", "arguments": SQUARE}
+
+
 @pytest.mark.parametrize("body, target, code", [
     ({}, "/name", "InvalidPolicyContract"), ({"name": "x"}, "/arguments", "InvalidPolicyContract"), ({"name": "x" * 257, "arguments": GREEDY}, "/name", "InvalidPolicyContract"),
     ({"name": "x", "arguments": "-" * 1025}, "/arguments", "InvalidPolicyContract"), ({"name": 1, "arguments": GREEDY}, "/name", "InvalidPolicyContract"),

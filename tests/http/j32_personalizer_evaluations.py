@@ -152,6 +152,15 @@ def test_a_log_that_says_nothing_fails_with_the_reason(api, name):
     assert told["status"] == "failed" and told["description"]
 
 
+@pytest.mark.parametrize("note", ['{"name":"x","policies":[1]}', '{"name":"x","policies":[{"name":"x"}]}', '{"name":"x","policies":[{"arguments":"-"}]}', '{"name":"x"}', "x"])
+def test_a_note_of_somebody_else_is_no_evaluation_of_the_services(api, name, note):
+    fill(api, name, n=20)
+    api.call("POST", f"/tenants/{name}/evaluations", {"id": "e1", "policies": ["uniform"], "note": note}, expect=202)
+    finished(api, name, "e1")
+    api.call("POST", path("configurations/applyFromEvaluation"), {"evaluationId": "e1", "policyName": "x"}, tenant=name, expect=(400, 404, 409))
+    assert api.call("GET", "/healthz").status == 200
+
+
 # --- the interface of 2022 ---------------------------------------------------------------------------------------------
 
 def test_the_interface_of_2022_has_its_version_in_the_query(api, name):
@@ -165,6 +174,8 @@ def test_the_interface_of_2022_has_its_version_in_the_query(api, name):
         answer = api.call("POST", "/personalizer/rank", body, tenant=name, query=query, expect=400)
         assert "api-version" in answer.json["error"]["message"] and answer.json["error"]["code"] == answer.headers["x-ms-error-code"] == "InvalidRankRequest"
     api.call("POST", "/personalizer/v1.0/rank", body, tenant=name, query={"api-version": "2022-09-01-preview"}, expect=400)
+    twice = api.call("POST", "/personalizer/rank", body, tenant=name, query=[("api-version", "2022-09-01-preview")] * 2, expect=400)
+    assert "api-version" in twice.json["error"]["message"]
     api.call("POST", "/personalizer/v3.0/rank", body, tenant=name, query={"api-version": "2022-09-01-preview"}, expect=404)
     assert of_2022(api, "GET", "featureImportances", tenant=name, expect=501).json["error"]["code"] == "NotImplemented"
 

@@ -395,6 +395,86 @@ START_TEST(values_in_force_are_such_as_a_configuration_may_have)
 }
 END_TEST
 
+/* Scales of namespaces fill coordinates by their blocks: as many as there are namespaces, or none. */
+START_TEST(scales_that_are_not_the_models_are_refused)
+{
+    const struct {
+        uint32_t dim, n_scaled;
+        double scale;
+    } bad[] = {{2048, 1, 1}, {2, 1, 1}, {2, 2, 0}, {2, 2, NAN}};
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct kbt_log log;
+        struct kb_spec spec;
+        struct kb_engine *copy = NULL;
+        struct kb_writer w;
+
+        kbt_log_open(&log);
+        ck_assert_int_eq(kb_spec_preset(&spec, "laplaced-by-arm", bad[i].dim, 0), KB_OK);
+        ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+        log.live->spec.n_scaled = bad[i].n_scaled;
+        for (uint32_t k = 0; k < bad[i].n_scaled; k++)
+            log.live->spec.scale[k] = bad[i].scale;
+        kb_writer_init(&w);
+        ck_assert_int_eq(kb_engine_save(log.live, &w), KB_OK);
+        ck_assert_int_eq(kb_engine_new(&copy, kbt_key), KB_OK);
+        ck_assert_int_eq(kb_engine_load(copy, w.data, w.n), KB_ECORRUPT);
+        kb_engine_free(copy);
+        kb_writer_close(&w);
+        log.live->spec.n_scaled = 0;
+        kbt_log_close(&log);
+    }
+}
+END_TEST
+
+/* Vectors of mostly zeros are met by marks of what is not zero (vec_sparse.h), which are no part of a snapshot. */
+START_TEST(sparse_candidates_are_the_same_behind_a_snapshot)
+{
+    enum { DIM = 128, N = 24 };
+    static double features[N][DIM];
+    const char *const preset = (const char *const[]){"lin-ucb", "gp-ucb", "ek-ucb"}[_i];
+    struct kbt_log log;
+    struct kb_spec spec;
+    struct kb_candidate c[N];
+    char id[N][8];
+    struct kb_decision got[2];
+    struct kb_scratch *s[2];
+
+    kbt_log_open(&log);
+    ck_assert_int_eq(kb_spec_preset(&spec, preset, 0, DIM), KB_OK);
+    spec.arm_kernel.is_median = false;
+    ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
+    for (int i = 0; i < N; i++) {
+        features[i][(7 * i) % DIM] = 1;
+        features[i][(11 * i + 3) % DIM] = 0.5;
+        snprintf(id[i], sizeof id[i], "a%d", i);
+        c[i] = (struct kb_candidate){id[i], features[i]};
+        ck_assert_int_eq(kbt_log_live(&log,
+                                      (struct kb_event){.type = KB_EV_OBSERVED,
+                                                        .as.observed = {.user = "u",
+                                                                        .arm = {id[i], features[i]},
+                                                                        .reward = i % 3,
+                                                                        .propensity = NAN}},
+                                      NULL),
+                         KB_OK);
+    }
+    struct kb_engine *engine[2] = {log.live, kbt_log_reload(log.live)};
+    for (int k = 0; k < 2; k++) {
+        const struct kb_query q = {.user = "u", .candidates = c, .n_candidates = N, .key = 5, .now_ms = log.now_ms};
+        ck_assert_int_eq(kb_engine_scratch_new(&s[k]), KB_OK);
+        ck_assert_int_eq(kb_engine_fit_scratch(engine[k], s[k], N, 0), KB_OK);
+        ck_assert_int_eq(kb_engine_decide(engine[k], &q, s[k], &got[k], NULL), KB_OK);
+    }
+    for (int i = 0; i < N; i++)
+        ck_assert_msg(got[0].mean[i] == got[1].mean[i] && got[0].sd[i] == got[1].sd[i], "%s: %g %g, reloaded %g %g",
+                      got[0].arm[i], got[0].mean[i], got[0].sd[i], got[1].mean[i], got[1].sd[i]);
+    for (int k = 0; k < 2; k++)
+        kb_engine_scratch_free(s[k]);
+    kb_engine_free(engine[1]);
+    kbt_log_close(&log);
+}
+END_TEST
+
 /* Halvings have passed and nothing is left: the empty posterior knows of none, and catches up when it learns. */
 START_TEST(halvings_without_rows_are_caught_up_with)
 {
@@ -668,6 +748,8 @@ int main(void)
     tcase_add_test(all, a_configuration_counts_on_from_numbers_that_lines_can_hold);
     tcase_add_test(all, a_snapshot_whose_kernel_cannot_measure_its_rows_is_refused);
     tcase_add_test(all, values_in_force_are_such_as_a_configuration_may_have);
+    tcase_add_test(all, scales_that_are_not_the_models_are_refused);
+    tcase_add_loop_test(all, sparse_candidates_are_the_same_behind_a_snapshot, 0, 3);
     tcase_add_loop_test(all, halvings_without_rows_are_caught_up_with, 0, 2);
     tcase_add_test(all, a_model_without_a_posterior_is_not_saved);
     tcase_add_test(all, squares_that_rounding_made_negative_can_be_told);

@@ -20,6 +20,7 @@ START_TEST(the_order_of_telling_does_not_matter)
     const char *const sorted[] = {"aaa", "b", "cc"};
     const struct kb_split b = of((const char *const[]){"cc", "b", "aaa"}, 3);
     ck_assert_uint_eq(kb_split_digest(&a, KB_HASH_INIT), kb_split_digest(&b, KB_HASH_INIT));
+    ck_assert(kb_split_is_same(&a, &b));
     for (uint32_t i = 0; i < 3; i++)
         ck_assert_str_eq(kb_split_id(&a, i), sorted[i]);
     ck_assert(kb_split_weight(&a, "cc") == 2 && kb_split_weight(&a, "c") == 0 && kb_split_weight(&a, "d") == 0);
@@ -33,6 +34,7 @@ START_TEST(a_weight_counts_in_the_digest)
     kb_split_put(&a, "x", 1);
     kb_split_put(&b, "x", 2);
     ck_assert_uint_ne(kb_split_digest(&a, KB_HASH_INIT), kb_split_digest(&b, KB_HASH_INIT));
+    ck_assert(!kb_split_is_same(&a, &b) && kb_split_is_same(&a, &a));
 }
 END_TEST
 
