@@ -9,16 +9,21 @@
 #include "store/store.h"
 #include "task/tasks.h"
 
-/* In the connection's thread. A log that is shorter than its summary stays as it is. */
+/* In the connection's thread. A log that is shorter than its summary stays as it is. Servers that have not read the
+ * summary yet are named, as a compaction names them. */
 static void reply_deleted(void *arg)
 {
     struct ld_op *op = arg;
     const bool is_kept = op->reply != NULL && strstr(op->reply, "\"compacted\":false") != NULL;
     const struct ld_header word = {"Laplaced-Log", is_kept ? "kept" : "compacted"};
-    if (op->problem->status != 0)
+    if (op->problem->status != 0) {
         ld_reply_problem(op->arg, op->problem);
-    else
+    } else if (op->reply_status == 202) {
+        ld_reply(op->arg, &(struct ld_reply){.status = 202, .text = op->reply, .n = op->n_reply});
+        op->reply = NULL; /* the reply has taken it */
+    } else {
         ld_reply(op->arg, &(struct ld_reply){.status = 204, .headers = &word, .n_headers = 1});
+    }
     ld_op_free(op);
 }
 

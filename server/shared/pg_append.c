@@ -195,6 +195,17 @@ static bool is_ours(const PGresult *r, const struct ld_shared_batch *b)
            (uint64_t)ld_pg_int(r, 0, 1) == b->nonce;
 }
 
+/* Of a batch that would stand before `kept` nothing is said: a summary may have taken its place. */
+static enum ld_shared_rc judge_look(const PGresult *tip, const PGresult *found, const struct ld_shared_batch *b,
+                                    struct ld_message *why)
+{
+    if (is_ours(found, b))
+        return LD_SHARED_OK;
+    if (PQntuples(tip) == 1 && b->at.seq < (uint64_t)ld_pg_int(tip, 0, 5))
+        return (enum ld_shared_rc)ld_fail_as(LD_SHARED_UNKNOWN, why, "the shared log was compacted meanwhile");
+    return LD_SHARED_BEHIND;
+}
+
 /* BEGIN; the row's lock; the batch's place; COMMIT; whether commits wait for standbys. */
 static void send_look(struct pg_conn *c, uint64_t id, const struct ld_shared_batch *b)
 {
@@ -225,7 +236,7 @@ static enum ld_shared_rc look_for(const struct pg_log *l, struct pg_conn *c, uin
     if (!c->is_warned && !c->is_broken && ld_pg_is(r[LOCKED], PGRES_TUPLES_OK) && ld_pg_is(r[FOUND], PGRES_TUPLES_OK) &&
         ld_pg_is(r[COMMITTED], PGRES_COMMAND_OK) && strcmp(PQcmdStatus(r[COMMITTED]), "COMMIT") == 0 &&
         ld_pg_is_synced(l, r[SYNCED]))
-        rc = is_ours(r[FOUND], b) ? LD_SHARED_OK : LD_SHARED_BEHIND;
+        rc = judge_look(r[LOCKED], r[FOUND], b, why);
     else
         (void)ld_fail(why, "it cannot be settled yet: %s", c->why.text);
     for (int i = 0; i < N; i++)

@@ -21,7 +21,8 @@
     " INSERT INTO laplaced.batch (tenant, seq, n, at, node, nonce, hash, body)"                                        \
     " SELECT id, $3::bigint, $4::bigint, $5::bigint, $6::text, $7::bigint, $8::bytea, $9::bytea FROM moved"
 
-#define TIP "SELECT last, hash, deleted_at IS NOT NULL, generation, first FROM laplaced.tenant WHERE id = $1::bigint"
+#define TIP                                                                                                            \
+    "SELECT last, hash, deleted_at IS NOT NULL, generation, first, kept FROM laplaced.tenant WHERE id = $1::bigint"
 
 /* The number's row is locked from here to the commit, so that numbers become known in their order. A log that was set
  * back has had greater ones, which copies know. */

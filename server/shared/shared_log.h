@@ -176,7 +176,8 @@ struct ld_shared_ops {
     /* A batch behind the last one, in a turn that goes on. OK, BEHIND, DOWN: nothing of the turn will be written, and
      * it is to be released. */
     enum ld_shared_rc (*put)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch, struct ld_message *why);
-    /* Waits up to --log-wait for the answer: OK, the batch is there; BEHIND, it is not and never will be; UNKNOWN. */
+    /* Waits up to --log-wait for the answer: OK, the batch is there; BEHIND, it is not and never will be; UNKNOWN,
+     * where the log was compacted behind it as well: it may have been there. */
     enum ld_shared_rc (*settle)(struct ld_shared_log *l, uint64_t id, const struct ld_shared_batch *batch,
                                 struct ld_message *why);
     /* As take, without waiting for a turn; at most about max_bytes of bodies, one batch at least. */

@@ -157,7 +157,7 @@ int ld_folder_place(const char *data_dir, const char *name, const char *file, co
 }
 
 /* A write-ahead log belongs to the old file, and is in it when it was closed well: else nothing is done. Between the
- * two names there is no snapshot, which a start does without. */
+ * two names there is no snapshot, which a start does without. A line that no fold took was the old log's. */
 int ld_folder_replace(const char *data_dir, const char *name, const char *file, const char *snapshot)
 {
     char path[LD_PATH_MAX], wal[LD_PATH_MAX];
@@ -171,12 +171,13 @@ int ld_folder_replace(const char *data_dir, const char *name, const char *file, 
     }
     if (unlink(path) != 0 && errno != ENOENT)
         return -1;
-    if (ld_folder_path(data_dir, name, ".db", path) != 0 || sync_folder(data_dir) != 0 || rename(file, path) != 0 ||
-        sync_folder(data_dir) != 0)
+    if (ld_folder_path(data_dir, name, ".db", path) != 0 || sync_folder(data_dir) != 0 || rename(file, path) != 0)
         return -1;
+    const bool is_whole = ld_folder_path(data_dir, name, LD_READ_ONLY_SUFFIX, path) == 0 &&
+                          (unlink(path) == 0 || errno == ENOENT) && sync_folder(data_dir) == 0;
     (void)ld_folder_path(data_dir, name, ".snapshot", path);
     (void)rename(snapshot, path);
-    return 0;
+    return is_whole ? 0 : 1;
 }
 
 /* Doing it twice is fine. After 0 the tenant is gone for every later start, whatever happens to this one. The marker
@@ -211,9 +212,35 @@ int ld_folder_forget_snapshot(const char *data_dir, const char *name)
     return sync_folder(data_dir);
 }
 
+/* Whether the file has lines that a rewind of the tenant's copy has kept: behind the tenant's name there is nothing but
+ * numbers, so that it is not one of a tenant whose name begins alike. */
+static bool has_lost_lines(const char *file, const char *name)
+{
+    const size_t n = strlen(name), n_lost = strlen(LD_FOLDER_LOST);
+
+    if (strncmp(file, name, n) != 0 || strncmp(file + n, LD_FOLDER_LOST, n_lost) != 0)
+        return false;
+    const char *rest = file + n + n_lost + strspn(file + n + n_lost, "0123456789-");
+    return *rest == '\0' || strcmp(rest, ".tmp") == 0;
+}
+
+static void remove_lost_lines(const char *data_dir, const char *name)
+{
+    char path[LD_PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/tenants", data_dir);
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return;
+    for (struct dirent *item = readdir(dir); item != NULL; item = readdir(dir))
+        if (has_lost_lines(item->d_name, name))
+            remove_file(data_dir, item->d_name, "");
+    closedir(dir);
+}
+
 /* In this order: the log after everything that is only a copy of it, the marker when nothing else is left, for certain:
  * a log that a power cut brings back without its marker would be a tenant again. A marker that stays has the next start
- * remove what is left. */
+ * remove what is left. Without a marker a copy is only made anew, and what it has kept of lost lines stays. */
 void ld_folder_remove(const char *data_dir, const char *name)
 {
     static const char *const suffixes[] = {
@@ -225,6 +252,7 @@ void ld_folder_remove(const char *data_dir, const char *name)
         remove_file(data_dir, name, suffixes[i]);
     if (ld_folder_path(data_dir, name, ".db.deleted", path) != 0 || access(path, F_OK) != 0)
         return;
+    remove_lost_lines(data_dir, name);
     if (sync_folder(data_dir) == 0)
         remove_file(data_dir, name, ".db.deleted");
     else

@@ -5,7 +5,9 @@
  *     DATA/spool/                  files on their way in or out (spool.h)
  *     DATA/tenants/NAME.db         a tenant's log; NAME.snapshot is a cache of its model
  *     DATA/tenants/NAME.readonly   the tenant is served up to a line that no fold takes (repair.h)
- *     DATA/tenants/NAME.db.deleted the tenant's removal has begun; the next start finishes it */
+ *     DATA/tenants/NAME.lost-A-B   lines that a rewind of the tenant's copy has kept (repair_shared.h); behind B there
+ * may be -2, -3, ... where other lines had these numbers before DATA/tenants/NAME.db.deleted the tenant's removal has
+ * begun; the next start finishes it */
 #ifndef LD_FOLDER_H
 #define LD_FOLDER_H
 
@@ -16,6 +18,7 @@
 #include "base/names.h"
 
 #define LD_READ_ONLY_SUFFIX ".readonly"
+#define LD_FOLDER_LOST ".lost-"
 
 /* Makes the folder where it is missing and locks it: *fd keeps the lock until it is closed. 0 or -1 with why. */
 int ld_folder_open(const char *data_dir, int *fd, struct ld_message *why);
@@ -35,7 +38,8 @@ bool ld_folder_has_room(const char *data_dir);
 /* Moves a tenant's closed file (and its snapshot, when there is one) from where it was made into place, where nothing
  * of the name may be (ld_folder_has); durable when it returns. 0 or -1 (errno), and then nothing is there. */
 int ld_folder_place(const char *data_dir, const char *name, const char *file, const char *snapshot);
-/* The same in the place of files that nobody has open, at once: 0, or -1 (errno) and the old log is there. */
+/* The same in the place of files that nobody has open, at once: 0, or -1 (errno) and the old log is there. 1: the new
+ * one is there, and a power cut may bring the old one back, or it is read-only still. */
 int ld_folder_replace(const char *data_dir, const char *name, const char *file, const char *snapshot);
 
 /* Whether a log or the marker of an unfinished removal is there. */
@@ -44,7 +48,8 @@ bool ld_folder_has(const char *data_dir, const char *name);
 /* Makes the removal of a tenant certain, come what may. 0 or -1. */
 int ld_folder_mark_deleted(const char *data_dir, const char *name);
 
-/* Removes a tenant's files, the marker last. What cannot be removed is logged. */
+/* Removes a tenant's files, the marker last; where there is a marker, lines that a rewind has kept as well. What cannot
+ * be removed is logged. */
 void ld_folder_remove(const char *data_dir, const char *name);
 
 /* Of a tenant whose log somebody else has laid here: what says more than the log. 0, and it does not come back, or -1.

@@ -103,6 +103,8 @@ int ld_store_renew(struct ld_store *s, const struct ld_row *row, struct ld_messa
 struct ld_book_row;
 int ld_store_renew_start(struct ld_store *s, uint64_t kept, const struct ld_book_row *books, size_t n,
                          struct ld_message *why);
+/* In between: these books in place of those of their names. */
+int ld_store_renew_books(struct ld_store *s, const struct ld_book_row *books, size_t n, struct ld_message *why);
 int ld_store_end_renewal(struct ld_store *s, const struct ld_copy_mark *mark, struct ld_message *why);
 /* Behind something that was rewritten or deleted for ever: a file of up to LD_WRITTEN_ANEW_BYTES is written anew, which
  * takes about as long as reading it twice; then the write-ahead log is moved into the file and cut. False when a reader

@@ -185,9 +185,14 @@ int ld_store_renew_start(struct ld_store *s, uint64_t kept, const struct ld_book
                    "UPDATE log_start SET kept = %llu, generation = max(generation,"
                    " coalesce((SELECT max(generation) FROM summary), 0)) + 1",
                    (unsigned long long)kept);
-    int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-    if (rc == SQLITE_OK)
-        rc = ld_store_insert_books(s, books, n);
+    const int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? ld_store_renew_books(s, books, n, why) : ld_sql_fail(s->db, rc, s->path, why);
+}
+
+int ld_store_renew_books(struct ld_store *s, const struct ld_book_row *books, size_t n, struct ld_message *why)
+{
+    const int rc = ld_store_insert_books(s, books, n);
+
     return rc == SQLITE_OK ? LD_STORE_OK : ld_sql_fail(s->db, rc, s->path, why);
 }
 

@@ -4,6 +4,7 @@
  *     the log's lines, and more             they go back    they are kept in a file
  *     another line where the log has one    refused         from there on
  *     a tenant that the log never had       it is made      all of them
+ *       and the copy begins with a summary  refused         all of them
  *     no line that the log has not          refused         refused
  *
  * A push is one transaction in the tenant's turn, each line a batch (shared_send.h). It ends as a rewriting without a
@@ -22,6 +23,8 @@
 #include "tenant/recover.h"
 #include "tenant/shared_send.h"
 
+#define MOST_BRANCHES 1000
+
 struct repairing {
     struct ld_shared_log *log;
     const char *node, *data_dir, *name;
@@ -32,6 +35,7 @@ struct repairing {
     uint64_t last;             /* of the copy */
     struct ld_shared_place at; /* behind the last of the log's batches that the copy has */
     uint64_t tip;              /* of the log */
+    uint64_t rewritten;        /* the log's last rewriting that was no compaction */
     uint64_t other;            /* the first line that is another one; 0: none is */
     struct ld_repaired *out;
     struct ld_problem *p;
@@ -110,6 +114,23 @@ static bool read_all(struct repairing *r)
 
 /* ---- push ------------------------------------------------------------------------------------------------- */
 
+/* A tenant that is made in a push begins at line 1 and has no books: a summary would be lines that nobody can read. */
+static bool may_make(struct repairing *r)
+{
+    uint64_t first = 1, kept = 1;
+
+    if (ld_store_start(r->store, &first, &kept) != LD_STORE_OK)
+        ld_problem_set(r->p, 503, "the copy cannot be read");
+    else if (kept > 1)
+        ld_problem_set(
+            r->p, 409,
+            "the shared log has never had the tenant, and the copy begins with a summary, which cannot be "
+            "put into it: restore what POST /tenants/%s/snapshot gives at a server without --log, or a later "
+            "backup of the shared log",
+            r->name);
+    return r->p->status == 0;
+}
+
 static bool may_push(struct repairing *r)
 {
     if (r->other != 0)
@@ -154,6 +175,8 @@ static bool push(struct repairing *r)
     const struct ld_shared_place start = {.generation = LD_ANY_GENERATION};
     struct ld_shared_sender s = {.log = r->log, .node = r->node, .id = r->id, .why = &why};
 
+    if (r->id == 0 && !may_make(r))
+        return false;
     ld_text_init(&s.body);
     s.rc = r->id != 0 ? r->log->ops->take(r->log, r->id, &start, compare, r, &s.turn, &why)
                       : r->log->ops->make(r->log, r->name, &s.turn, &s.id, &why);
@@ -181,22 +204,41 @@ static int write_line(void *file, const struct ld_row *row)
     return is_written ? 0 : 1;
 }
 
-/* The copy's lines behind `at`, as an export has them, durable. */
-static bool keep(struct repairing *r)
+/* Into a file of that path, durable. */
+static bool write_lines(struct repairing *r, const char *path)
 {
-    char path[LD_PATH_MAX + sizeof r->out->file];
-
-    snprintf(r->out->file, sizeof r->out->file, "%s.lost-%llu-%llu", r->name, (unsigned long long)r->at.seq + 1,
-             (unsigned long long)r->last);
-    snprintf(path, sizeof path, "%.4000s/tenants/%s", r->data_dir, r->out->file);
     FILE *f = fopen(path, "w");
+
     if (f == NULL)
         return false;
-    bool is_kept = ld_store_read(r->store, r->at.seq, SIZE_MAX, write_line, f) == LD_STORE_OK && fflush(f) == 0 &&
-                   fsync(fileno(f)) == 0;
-    is_kept = fclose(f) == 0 && is_kept;
+    const bool is_written = ld_store_read(r->store, r->at.seq, SIZE_MAX, write_line, f) == LD_STORE_OK &&
+                            fflush(f) == 0 && fsync(fileno(f)) == 0;
     ld_folder_keep_private(path);
-    return is_kept && ld_sync_directory_of(path) == 0;
+    return fclose(f) == 0 && is_written;
+}
+
+/* The copy's lines behind `at`, as an export has them, durable. Another branch may have had lines of these numbers, and
+ * their file is the only one that has them: it is never replaced. */
+static bool keep(struct repairing *r)
+{
+    char path[LD_PATH_MAX + sizeof r->out->file], made[sizeof path + 4];
+    const size_t n = (size_t)snprintf(r->out->file, sizeof r->out->file, "%s" LD_FOLDER_LOST "%llu-%llu", r->name,
+                                      (unsigned long long)r->at.seq + 1, (unsigned long long)r->last);
+    int rc = -1;
+
+    snprintf(made, sizeof made, "%.4000s/tenants/%s.tmp", r->data_dir, r->out->file);
+    bool is_kept = write_lines(r, made);
+    for (int i = 1; is_kept && rc != 0 && i < MOST_BRANCHES; i++) {
+        if (i > 1)
+            snprintf(r->out->file + n, sizeof r->out->file - n, "-%d", i);
+        snprintf(path, sizeof path, "%.4000s/tenants/%s", r->data_dir, r->out->file);
+        rc = link(made, path);
+        is_kept = rc == 0 || errno == EEXIST;
+    }
+    const int error = errno;
+    (void)unlink(made);
+    errno = error;
+    return is_kept && rc == 0 && ld_sync_directory_of(path) == 0;
 }
 
 /* Whether the copy stands at a place of the log, or at one of before lines were rewritten, which a start looks after.
@@ -214,6 +256,12 @@ static bool rewind_copy(struct repairing *r)
         return false;
     if (is_well(r)) {
         ld_problem_set(r->p, 409, "the shared log has all lines of this server's copy: there is nothing to rewind");
+        return false;
+    }
+    if (r->id != 0 && r->mark.generation < r->rewritten && r->last <= r->tip) {
+        ld_problem_set(r->p, 409,
+                       "lines of the shared log were rewritten since this server has read them (a user was erased), so "
+                       "the copy has no line to keep: start the server, and it is renewed");
         return false;
     }
     r->out->n_lines = r->last - r->at.seq;
@@ -241,7 +289,7 @@ static enum ld_shared_rc ignore(void *arg, const struct ld_shared_batch *batch)
 /* Of a name that the log has not: whether it was deleted, or the log has never had it. */
 static bool is_lost(struct repairing *r)
 {
-    const struct ld_shared_place after = {.seq = 1};
+    const struct ld_shared_place after = {.seq = 1, .generation = LD_ANY_GENERATION};
     struct ld_message why;
     const enum ld_shared_rc rc = r->log->ops->read(r->log, r->mark.tenant, &after, 1, ignore, NULL, &why);
 
@@ -265,6 +313,7 @@ static bool find(struct repairing *r)
         return fail(r, rc, &why);
     r->id = found.id;
     r->tip = found.tip.seq;
+    r->rewritten = found.rewritten;
     r->at.generation = found.tip.generation;
     if (r->id != r->mark.tenant)
         ld_problem_set(r->p, 409,

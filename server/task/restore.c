@@ -35,6 +35,7 @@
 #include "json/json_in.h"
 
 #define LONG_LINE "the line is longer than this server takes"
+#define QUOTA_LINES 256u /* between two looks at the model's size */
 #define BATCH_ROWS 1000
 #define BATCH_BYTES ((size_t)4 << 20)
 #define WAL_BYTES ((int64_t)64 << 20)
@@ -92,16 +93,27 @@ static int look(void *arg, const struct ld_row *row, struct ld_problem *fault)
     return is_stopped(arg) ? LD_STORE_STOPPED : 0;
 }
 
+/* False with the problem. */
+static bool has_room(struct job *j)
+{
+    if (j->how->max_bytes == 0 || kb_engine_bytes(j->engine) <= j->how->max_bytes)
+        return true;
+    ld_problem_set(j->p, 507, "the model takes more than the %zu bytes that a tenant may have", j->how->max_bytes);
+    ld_problem_limit(j->p, "tenant_quota", (double)j->how->max_bytes);
+    return false;
+}
+
 /* A line into the model, and what its server is to know of it. */
 static enum kb_err fold_line(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
     struct job *j = arg;
     const struct ld_settings *settings = ld_line_settings(&line->ev);
 
-    if (settings != NULL) {
+    if (settings != NULL)
         j->found.is_relaxed = settings->is_relaxed;
-    }
     j->found.has_summary |= line->ev.type == KB_EV_SUMMARY;
+    if (j->fold.n_lines % QUOTA_LINES == 0 && !has_room(j))
+        return KB_ECANCELLED; /* the problem is told */
     return kb_engine_fold(j->engine, &line->ev, msg);
 }
 
@@ -280,11 +292,8 @@ static int finish(struct job *j, struct ld_restored *out)
         ld_problem_set(j->p, 503, "out of memory");
         return -1;
     }
-    if (j->how->max_bytes > 0 && kb_engine_bytes(j->engine) > j->how->max_bytes) {
-        ld_problem_set(j->p, 507, "the model takes more than the %zu bytes that a tenant may have", j->how->max_bytes);
-        ld_problem_limit(j->p, "tenant_quota", (double)j->how->max_bytes);
+    if (!has_room(j))
         return -1;
-    }
     *out = j->found;
     out->events = j->fold.n_lines;
     out->seq = j->fold.seq;

@@ -97,10 +97,8 @@ static int renew(struct ld_tenant *t, struct ld_message *why)
     struct ld_message said = {""};
     enum ld_shared_rc rc = LD_SHARED_OK;
 
-    bool is_model_kept;
-
     for (int n = 0; s->place.generation < generation && n < 2; n++)
-        rc = ld_shared_renew_copy(t, &is_model_kept, &said);
+        rc = ld_shared_renew_copy(t, NULL, &said);
     atomic_store(&s->generation, s->place.generation);
     if (rc == LD_SHARED_OK)
         return LD_STORE_OK;

@@ -12,7 +12,8 @@
  * judged by the old model in the meantime: it knows what the log does not.
  *
  * Where the log was compacted, and nothing else, and the copy has what went and a reset of the model behind that, the
- * model stays as it is: the copy is compared up to its end alone, and followed from there.
+ * model stays as it is: the copy is compared up to its end alone, and followed from there. So do the books: those in
+ * the log are as of a line that may not be here yet. A start keeps no model and reads on.
  *
  * The snapshot is removed first. A copy that could be renewed and a model that could not be folded, for want of memory,
  * takes no changes until it can. */
@@ -243,8 +244,21 @@ static enum ld_shared_rc begin_anew(struct renewal *r)
     return rc;
 }
 
+/* In the renewal's transaction, behind its lines: what this server has counted up to its model's last line. */
+static bool keep_books(struct renewal *r)
+{
+    struct ld_book_rows rows;
+    bool is_kept = ld_books_pack(&r->t->books, &rows) == KB_OK;
+
+    if (!is_kept)
+        ld_fail(r->why, "out of memory");
+    is_kept = is_kept && ld_store_renew_books(r->t->store, rows.row, rows.n, r->why) == LD_STORE_OK;
+    ld_book_rows_close(&rows);
+    return is_kept;
+}
+
 /* How the log is now, and what the copy is. */
-static enum ld_shared_rc look(struct renewal *r)
+static enum ld_shared_rc look(struct renewal *r, bool has_model)
 {
     struct ld_shared_log *log = r->t->world->shared;
     uint64_t last_reset = 0;
@@ -257,7 +271,7 @@ static enum ld_shared_rc look(struct renewal *r)
         ld_store_start(r->t->store, &r->first, &r->kept) != LD_STORE_OK || !note_dimensions(r))
         return (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, r->why, "this server's copy cannot be read");
     const struct ld_sink sink = {.context_dim = &r->context_dim, .arm_dim = &r->arm_dim};
-    r->is_same = r->log.rewritten <= r->t->shared.place.generation &&
+    r->is_same = has_model && r->log.rewritten <= r->t->shared.place.generation &&
                  (r->log.kept == r->kept || ld_fold_has_reset(r->t->store, sink, r->log.kept - 1));
     if (has_another_beginning(r) && ld_books_are_behind(&r->t->books)) {
         atomic_store(&r->t->has_chores, true);
@@ -306,11 +320,11 @@ static bool trim(struct renewal *r)
     return true;
 }
 
-static enum ld_shared_rc read_into_copy(struct renewal *r)
+static enum ld_shared_rc read_into_copy(struct renewal *r, bool has_model)
 {
     struct ld_tenant *t = r->t;
     struct ld_message undone;
-    enum ld_shared_rc rc = look(r);
+    enum ld_shared_rc rc = look(r, has_model);
 
     if (rc != LD_SHARED_OK)
         return rc;
@@ -321,6 +335,8 @@ static enum ld_shared_rc read_into_copy(struct renewal *r)
     rc = begin_anew(r);
     if (rc == LD_SHARED_OK)
         rc = read_all(r);
+    if (rc == LD_SHARED_OK && is_kept(r) && has_another_beginning(r) && !keep_books(r))
+        rc = LD_SHARED_DOWN;
     if (rc != LD_SHARED_OK) {
         (void)ld_store_end_renewal(t->store, NULL, &undone);
         return rc;
@@ -337,8 +353,9 @@ enum ld_shared_rc ld_shared_renew_copy(struct ld_tenant *t, bool *is_model_kept,
     struct renewal r = {.t = t, .at.generation = LD_ANY_GENERATION, .why = why};
 
     why->text[0] = '\0';
-    const enum ld_shared_rc rc = read_into_copy(&r);
-    *is_model_kept = rc == LD_SHARED_OK && is_kept(&r);
+    const enum ld_shared_rc rc = read_into_copy(&r, is_model_kept != NULL);
+    if (is_model_kept != NULL)
+        *is_model_kept = rc == LD_SHARED_OK && is_kept(&r);
     if (rc != LD_SHARED_OK)
         return rc;
     t->shared.place = r.at;
@@ -353,14 +370,14 @@ enum ld_shared_rc ld_shared_renew_copy(struct ld_tenant *t, bool *is_model_kept,
 
 /* ---- the model ------------------------------------------------------------------------------------------ */
 
-/* Books have their sums still, as where the lines were rewritten, or those of who compacted the log; what the copy has
- * got since is given to them beside the traffic. */
-static enum ld_shared_rc follow_books(struct ld_tenant *t, struct ld_message *why)
+/* Books have their sums still, as where the lines were rewritten or the model was kept, or those of who compacted the
+ * log; what the copy has got since is given to them beside the traffic. */
+static enum ld_shared_rc follow_books(struct ld_tenant *t, bool is_model_kept, struct ld_message *why)
 {
     uint64_t was = atomic_load(&t->log_kept);
 
     ld_tenant_note_start(t);
-    if (was != atomic_load(&t->log_kept) && t->books.n > 0 &&
+    if (!is_model_kept && was != atomic_load(&t->log_kept) && t->books.n > 0 &&
         ld_books_reload(&t->books, t->world->books, t->store, t->seq) != KB_OK)
         return (enum ld_shared_rc)ld_fail_as(LD_SHARED_NOMEM, why, "out of memory");
     if (!ld_books_skip(&t->books, t->seq))
@@ -380,7 +397,7 @@ static enum ld_shared_rc fold_anew(struct ld_tenant *t, struct ld_message *why)
         return rc == LD_STORE_NOMEM ? LD_SHARED_NOMEM : rc == LD_STORE_CORRUPT ? LD_SHARED_FORKED : LD_SHARED_DOWN;
     ld_tenant_exchange(t, &r.engine, &r.settings, r.seq);
     kb_engine_free(r.engine);
-    return follow_books(t, why);
+    return follow_books(t, false, why);
 }
 
 /* A job that has the old engine in its hands comes first. */
@@ -397,7 +414,7 @@ enum ld_shared_rc ld_shared_renew(struct ld_tenant *t, struct ld_message *why)
     if (rc == LD_SHARED_OK && is_model_kept) {
         t->n_rewrites++;
         t->snapshot_seq = 0; /* it rests on lines which have gone: the next is due at once */
-        rc = follow_books(t, why);
+        rc = follow_books(t, true, why);
     } else if (rc == LD_SHARED_OK) {
         s->is_stale = true;
         rc = fold_anew(t, why);

@@ -163,8 +163,9 @@ enum ld_shared_rc ld_shared_settle(struct ld_tenant *t, const struct ld_shared_b
 enum ld_shared_rc ld_shared_follow(void *arg, const struct ld_shared_batch *batch);
 
 /* shared_renew.c, by the writer, without a turn in it, where lines of the log were rewritten: the copy and the model
- * anew. Not OK: changes have to wait; why tells. `copy` is the first half, for a start; *is_model_kept: a model that
- * was folded from it before is that of its last line. REWRITTEN: once more, from the beginning. */
+ * anew. Not OK: changes have to wait; why tells. `copy` is the first half; *is_model_kept: the model, which was folded
+ * from it before, is that of its last line, and the books are; NULL: there is no model yet. REWRITTEN: once more, from
+ * the beginning. */
 enum ld_shared_rc ld_shared_renew(struct ld_tenant *t, struct ld_message *why);
 enum ld_shared_rc ld_shared_renew_copy(struct ld_tenant *t, bool *is_model_kept, struct ld_message *why);
 

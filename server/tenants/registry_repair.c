@@ -112,9 +112,12 @@ int ld_tenants_replace(struct ld_tenants *r, const char *name, const char *file,
 
     if (member == NULL)
         return -1;
-    if (ld_folder_replace(r->world->data_dir, name, file, snapshot) == 0)
+    const int rc = ld_folder_replace(r->world->data_dir, name, file, snapshot);
+    if (rc >= 0)
         atomic_store(&member->tip, 0);
-    else
+    if (rc > 0)
+        ld_problem_set(p, 503, "the tenant's file is in the data folder, but its disk has not confirmed it: try again");
+    else if (rc < 0)
         ld_problem_set(p, 507, "the tenant's file cannot be put into the data folder");
     ld_member_settle_closed(r, member);
     return p->status == 0 ? 0 : -1;

@@ -84,6 +84,19 @@ def test_a_server_that_was_down_takes_the_summary(three, database):
     settle(apis, name)
 
 
+def test_logs_that_a_server_has_still_are_not_told_to_be_deleted(three, database):
+    apis, name = three.clients(), "away-rank"
+    made(apis, name)
+    three.servers[2].kill()
+    for i in range(100, 130):
+        visit(apis[:2], name, i)
+    answer = apis[0].call("DELETE", "/personalizer/v1.0/logs", tenant=name, expect=202)
+    assert answer.json["compacted"] and answer.json["waiting_for"] == ["c"]
+    three.servers[2].start()
+    three.ready()
+    settle(apis, name)
+
+
 def test_a_user_is_erased_from_a_log_that_was_compacted(three, database):
     apis, name = three.clients(), "erased-behind"
     made(apis, name, 40)

@@ -543,6 +543,34 @@ START_TEST(lines_that_are_rewritten_are_read_from_the_beginning_and_an_old_place
 }
 END_TEST
 
+/* What a summary stands for was there, or was not: nobody can tell any more. */
+START_TEST(of_a_batch_that_a_summary_would_have_taken_nothing_is_said)
+{
+    struct writer a;
+    struct ld_shared_turn *turn = NULL;
+    struct ld_shared_batch gone = {.n = 1, .at_ms = 1, .node = "w-a", .nonce = 4711, .body = "two\n", .n_body = 4},
+                           last = {.at.seq = 2, .n = 1, .at_ms = 1, .node = "w-a", .nonce = 4712, .body = "sum\n"};
+    struct ld_shared_batch other = last;
+    const struct ld_shared_summary summary = {.last = 2, .batch = &last, .n = 1};
+
+    last.n_body = 4;
+    pg_open_for(&a, "w-a", "summed-up", 1000);
+    ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(pg_append(&a, &gone), LD_SHARED_OK);
+    gone.at.seq = 2;
+    ck_assert_int_eq(a.log->ops->settle(a.log, a.id, &gone, &a.why), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->settle(a.log, a.id, &other, &a.why), LD_SHARED_BEHIND);
+    ck_assert_int_eq(pg_write(&a, "three\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->take(a.log, a.id, &a.at, pg_tell, &a, &turn, &a.why), LD_SHARED_OK);
+    ck_assert_msg(a.log->ops->compact(turn, &summary, &a.why) == LD_SHARED_OK, "%s", a.why.text);
+    ck_assert_int_eq(a.log->ops->settle(a.log, a.id, &last, &a.why), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->settle(a.log, a.id, &gone, &a.why), LD_SHARED_UNKNOWN);
+    for (other.at.seq = 3; other.at.seq < 5; other.at.seq++)
+        ck_assert_int_eq(a.log->ops->settle(a.log, a.id, &other, &a.why), LD_SHARED_BEHIND);
+    pg_close(&a);
+}
+END_TEST
+
 struct listing {
     char text[4096];
 };
@@ -651,6 +679,7 @@ static Suite *suite(void)
     tcase_add_test(c, a_tenant_that_is_dropped_is_gone_for_all_and_its_name_begins_anew);
     tcase_add_test(c, the_lines_of_a_dropped_tenant_go_and_those_of_others_stay);
     tcase_add_test(c, tips_name_the_living_in_order_with_the_end_of_their_logs);
+    tcase_add_test(c, of_a_batch_that_a_summary_would_have_taken_nothing_is_said);
     tcase_add_test(c, lines_that_are_rewritten_are_read_from_the_beginning_and_an_old_place_is_told_so);
     tcase_add_test(c, health_counts_the_standbys_that_commits_wait_for);
     tcase_add_test(c, an_address_that_is_none_and_a_database_without_tables_are_refused);

@@ -9,6 +9,7 @@ from contract import CONTRACT
 # (operation, status) that a black-box test cannot bring about, each with its reason.
 NOT_PROVOKED = {
     ("compact", "202"): "one of several servers that share a log has not read it: tests/server/task/test_compact_shared.c",
+    ("deleteRankLogs", "202"): "the same: tests/cluster/test_compaction.py",
     ("eraseUser", "202"): "one of several servers that share a log has not read it: tests/cluster/test_erasure.py",
 }
 

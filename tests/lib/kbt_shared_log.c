@@ -480,6 +480,8 @@ static enum ld_shared_rc settle(struct ld_shared_log *log, uint64_t id, const st
     for (size_t i = 0; i < t->n; i++)
         if (t->batch[i].nonce == batch->nonce && strcmp(t->batch[i].node, batch->node) == 0)
             return LD_SHARED_OK;
+    if (batch->at.seq < t->kept)
+        return say(LD_SHARED_UNKNOWN, why, "a summary may have taken its place");
     return say(LD_SHARED_BEHIND, why, "it is not there");
 }
 

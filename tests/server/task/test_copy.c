@@ -5,6 +5,8 @@
 #include "task/copy.h"
 #include "tenants/registry.h"
 #include "task/restore.h"
+#include "store/folder.h"
+#include "store/snapshot.h"
 #include "store/spool.h"
 #include "tenant_fixture.h"
 #include "base/text.h"
@@ -439,6 +441,83 @@ START_TEST(a_tenant_is_adopted_whole_or_not_at_all)
 }
 END_TEST
 
+/* A model that is larger than a tenant's may be is found out while it grows, and not when all of it is there. */
+START_TEST(a_model_beyond_the_quota_ends_the_fold)
+{
+    char path[LD_PATH_MAX], from[LD_PATH_MAX];
+    struct ld_restored restored;
+    struct ld_problem p;
+    struct ld_copy copy;
+    const enum ld_copy_kind kind = _i == 0 ? LD_COPY_FILE : LD_COPY_LOG;
+
+    learn(30, 700);
+    ck_assert_int_eq(make(&copy, kind), 200);
+    ld_spool_path(spool, from);
+    save(&copy, from);
+    ld_spool_path(spool, path);
+    struct ld_restore how = {.path = kind == LD_COPY_FILE ? from : path,
+                             .lines = kind == LD_COPY_FILE ? NULL : from,
+                             .max_bytes = (size_t)1 << 40,
+                             .max_line = 1 << 20,
+                             .is_over = is_over};
+    n_asked = 0;
+    ld_problem_init(&p);
+    if (_i == 0) { /* a file is not changed by a fold */
+        ck_assert_int_eq(ld_restore(&how, &restored, &p), 0);
+        ck_assert_uint_gt(restored.events, 1200);
+        ck_assert_int_gt(n_asked, 1200);
+    }
+    how.max_bytes = 1000;
+    n_asked = 0;
+    ck_assert_int_eq(ld_restore(&how, &restored, &p), -1);
+    ck_assert_int_eq(p.status, 507);
+    ck_assert_ptr_nonnull(strstr(p.detail, "1000 bytes"));
+    ck_assert_int_lt(n_asked, 600);
+    ld_spool_remove(from);
+    ld_spool_remove(path);
+}
+END_TEST
+
+/* A line that no fold took is the old log's. */
+START_TEST(a_tenant_that_is_replaced_is_read_only_no_more)
+{
+    char file[LD_PATH_MAX], path[LD_PATH_MAX], from[LD_PATH_MAX], snapshot[LD_PATH_MAX + 16];
+    struct ld_message why;
+    struct ld_restored restored;
+    struct ld_tenants *tenants = NULL;
+    struct ld_problem p;
+    struct ld_copy copy;
+    struct ld_world world = f.world;
+    char dir[96];
+    uint64_t seq = 0;
+
+    ck_assert_int_eq(make(&copy, LD_COPY_LOG), 200);
+    ld_spool_path(spool, from);
+    save(&copy, from);
+    snprintf(dir, sizeof dir, "%s/elsewhere", f.dir);
+    world.data_dir = dir;
+    ck_assert_int_eq(ld_tenants_open(&tenants, &world, &why), 0);
+    for (int i = 0; i < 2; i++) {
+        ld_spool_path(spool, path);
+        ck_assert_int_eq(take_in(path, from, &restored, &p), 201);
+        snprintf(snapshot, sizeof snapshot, "%s" LD_RESTORE_SNAPSHOT, path);
+        if (i == 0)
+            ck_assert_int_eq(ld_tenants_adopt(tenants, "t", path, snapshot, &p), 0);
+        else
+            ck_assert_int_eq(ld_tenants_replace(tenants, "t", path, snapshot, &p), 0);
+        ck_assert_int_eq(ld_folder_path(dir, "t", LD_READ_ONLY_SUFFIX, file), 0);
+        if (i == 0)
+            ck_assert_int_eq(ld_snapshot_write(file, 9, "why", 3, &why), 0);
+    }
+    ck_assert_int_eq(ld_quarantine(dir, "t", &seq, &why), LD_STORE_OK);
+    ck_assert_uint_eq(seq, 0);
+    struct ld_tenant *t = ld_tenants_find(tenants, "t");
+    ck_assert(t != NULL && digest_of(t) == restored.digest);
+    ld_tenant_release(t);
+    ld_tenants_close(tenants);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("copy");
@@ -454,12 +533,14 @@ int main(void)
         an_answer_is_cut_off_where_it_was_put_on,
         the_spool_forgets_what_was_cut_off_and_knows_who_copies,
         a_tenant_is_adopted_whole_or_not_at_all,
+        a_tenant_that_is_replaced_is_read_only_no_more,
     };
 
     tcase_add_checked_fixture(tc, start, finish);
     tcase_set_timeout(tc, 60);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         tcase_add_test(tc, cases[i]);
+    tcase_add_loop_test(tc, a_model_beyond_the_quota_ends_the_fold, 0, 2);
     suite_add_tcase(s, tc);
     return kbt_run_suite(s);
 }

@@ -1,6 +1,9 @@
 /* A shared log that has lost lines which copies have: it is told by name, mended when asked, and never by itself. */
 #include "shared_fixture.h"
 
+#include <dirent.h>
+
+#include "store/folder.h"
 #include "task/repair_shared.h"
 
 #define CONFIGURATION "{\"algorithm\":\"laplaced\",\"reward_window_s\":1000}"
@@ -280,6 +283,144 @@ START_TEST(a_log_that_was_set_back_behind_a_push_is_mended_again)
 }
 END_TEST
 
+/* ---- logs that were compacted, or that have erased ---------------------------------------------------------- */
+
+static void run_task(int i, const struct ld_task_kind *kind, const char *user, uint64_t keep)
+{
+    struct ld_op *op = op_task(kind);
+
+    op->keep_events = keep;
+    snprintf(op->user, sizeof op->user, "%s", user);
+    expect_status(node[i].t, op, 200);
+}
+
+static size_t n_kept_files(int i)
+{
+    char path[512];
+    size_t n = 0;
+
+    snprintf(path, sizeof path, "%s/tenants", node[i].dir);
+    DIR *dir = opendir(path);
+    ck_assert_ptr_nonnull(dir);
+    for (struct dirent *item = readdir(dir); item != NULL; item = readdir(dir))
+        n += strstr(item->d_name, ".lost-") != NULL;
+    closedir(dir);
+    return n;
+}
+
+START_TEST(a_summary_is_not_put_into_a_log_that_never_had_the_tenant)
+{
+    struct ld_repaired out;
+    struct ld_problem p;
+
+    begin(26, CONFIGURATION);
+    fill(0, MANY);
+    run_task(0, &ld_compaction, "", 5);
+    fill(MANY, 3);
+    struct kbt_shared_tenant *t = the_tenant(), was = *t;
+    strcpy(t->name, "other");
+    t->id = 4711;
+    ck_assert_int_eq(repair(0, LD_REPAIR_PUSH, &out, &p), 409);
+    ck_assert_msg(strstr(p.detail, "summary") != NULL, "%s", p.detail);
+    t->id = was.id;
+    strcpy(t->name, was.name);
+    open_all();
+    compare_nodes();
+    end();
+}
+END_TEST
+
+/* A log that was set back gives its numbers once more. */
+START_TEST(a_number_that_another_tenant_has_by_now_tells_nothing)
+{
+    struct ld_repaired out;
+    struct ld_problem p;
+
+    begin(27, CONFIGURATION);
+    fill(0, MANY);
+    struct kbt_shared_tenant *t = the_tenant();
+    strcpy(t->name, "other");
+    t->generation = 3;
+    ck_assert_int_eq(repair(0, LD_REPAIR_REWIND, &out, &p), 200);
+    ck_assert_uint_eq(n_kept_files(0), 1);
+    strcpy(t->name, "t");
+    t->generation = 0;
+    open_all();
+    compare_nodes();
+    end();
+}
+END_TEST
+
+static void check_file(int i, const char *name, const char *body, size_t n_body)
+{
+    static char text[1 << 16];
+    char path[512];
+
+    snprintf(path, sizeof path, "%.63s/tenants/%.150s", node[i].dir, name);
+    FILE *f = fopen(path, "rb");
+    ck_assert_msg(f != NULL, "%s", path);
+    const size_t n = fread(text, 1, sizeof text, f);
+    fclose(f);
+    ck_assert_uint_eq(n, n_body);
+    ck_assert_mem_eq(text, body, n);
+}
+
+START_TEST(lines_that_were_kept_are_kept_when_others_of_their_numbers_are)
+{
+    struct ld_repaired out[2];
+    struct ld_problem p;
+    struct ld_text body[2];
+
+    begin(28, CONFIGURATION);
+    fill(0, MANY);
+    for (int k = 0; k < 2; k++) {
+        observe_at(0, 3 + 4 * k, 200);
+        lose(1);
+        ck_assert_int_eq(repair(0, LD_REPAIR_REWIND, &out[k], &p), 200);
+        ld_text_init(&body[k]);
+        ld_text_raw(&body[k], lost[0].body, lost[0].n_body);
+        forget_lost(1);
+        open_node(0, NULL);
+        follow(0);
+    }
+    ck_assert_int_eq(strncmp(out[0].file, out[1].file, strlen(out[0].file)), 0); /* the same numbers */
+    ck_assert_uint_eq(n_kept_files(0), 2);
+    for (int k = 0; k < 2; k++) {
+        check_file(0, out[k].file, body[k].data, body[k].n);
+        ld_text_close(&body[k]);
+    }
+    open_all();
+    compare_nodes();
+    ld_tenant_release(node[0].t);
+    node[0].t = NULL;
+    ld_folder_remove(node[0].dir, "t"); /* as for a copy that is made anew */
+    ck_assert_uint_eq(n_kept_files(0), 2);
+    ck_assert_int_eq(ld_folder_mark_deleted(node[0].dir, "t"), 0);
+    ld_folder_remove(node[0].dir, "t");
+    ck_assert_uint_eq(n_kept_files(0), 0);
+    end();
+}
+END_TEST
+
+START_TEST(a_copy_that_only_lacks_an_erasure_keeps_nothing_of_the_user)
+{
+    struct ld_repaired out;
+    struct ld_problem p;
+
+    begin(29, CONFIGURATION);
+    fill(0, MANY);
+    ld_tenant_release(node[2].t);
+    node[2].t = NULL;
+    run_task(0, &ld_erasure, "u1", 0);
+    ck_assert_int_eq(repair(2, LD_REPAIR_REWIND, &out, &p), 409);
+    ck_assert_msg(strstr(p.detail, "start the server") != NULL, "%s", p.detail);
+    ck_assert_uint_eq(n_kept_files(2), 0);
+    open_all();
+    compare_nodes();
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("repair_shared");
@@ -292,6 +433,10 @@ int main(void)
     tcase_add_test(tc, a_copy_with_other_lines_is_rewound_and_not_pushed);
     tcase_add_test(tc, a_copy_that_is_behind_or_another_tenants_is_left_alone);
     tcase_add_test(tc, a_log_that_was_set_back_behind_a_push_is_mended_again);
+    tcase_add_test(tc, a_summary_is_not_put_into_a_log_that_never_had_the_tenant);
+    tcase_add_test(tc, a_number_that_another_tenant_has_by_now_tells_nothing);
+    tcase_add_test(tc, lines_that_were_kept_are_kept_when_others_of_their_numbers_are);
+    tcase_add_test(tc, a_copy_that_only_lacks_an_erasure_keeps_nothing_of_the_user);
     suite_add_tcase(suite, tc);
     return kbt_run_suite(suite);
 }
