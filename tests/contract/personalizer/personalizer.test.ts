@@ -287,8 +287,19 @@ test("the logs: properties, and deletion", async () => {
     assert.deepEqual(refusalOf(none), ["404", "LogsPropertiesNotFound"]);
 });
 
-test("what is not offered is told by name", async () => {
+test("several slots: rank, reward by slot, activate", async () => {
     const headers = inTenant;
-    const slate = { actions: actions as never, slots: [{ id: "one", baselineAction: "ice" }] };
-    assert.deepEqual(refusalOf(await preview.path("/multislot/rank").post({ headers, body: slate })), ["501", "NotImplemented"]);
+    const slots = [{ id: "main", features: [{ size: "large" }], excludedActions: ["ice"], baselineAction: "pasta" }, { id: "side", baselineAction: "juice" }];
+    const body: rest.MultiSlotRankRequest = { eventId: "slots", contextFeatures: [{ user: { age: "young" } }], actions, slots, deferActivation: true };
+    const ranked = await preview.path("/multislot/rank").post({ headers, body });
+    assert.equal(ranked.status, "201");
+    const told = ranked.body as rest.MultiSlotRankResponseOutput;
+    assert.equal(told.eventId, "slots");
+    assert.deepEqual(told.slots!.map((slot) => slot.id), ["main", "side"]);
+    const shown = told.slots!.map((slot) => slot.rewardActionId!);
+    assert.ok(new Set(shown).size === 2 && shown[0] !== "ice");
+    assert.equal((await preview.path("/multislot/events/{eventId}/activate", "slots").post({ headers })).status, "204");
+    const reward = { reward: [{ slotId: "side", value: 0.25 }, { slotId: "main", value: 1 }] };
+    assert.equal((await preview.path("/multislot/events/{eventId}/reward", "slots").post({ headers, body: reward })).status, "204");
+    assert.deepEqual((await of("rewarded", "slots")).map((event) => [event.arm, event.reward]), [[shown[1], 0.25], [shown[0], 1]]);
 });
