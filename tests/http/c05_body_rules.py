@@ -60,7 +60,7 @@ def too_much(kind, body, pointer):
     """{(limit, max)} of what is too large, too many or too long at a place. What stands in a list or a map has no name to tell, but
     for the values of an attribute."""
     name, found = pointer.rsplit("/", 1)[-1] if pointer else "rewards", set()
-    is_named = re.fullmatch("[a-z_]+", name) and "/weights/" not in pointer  # those have names of the caller's own
+    is_named = re.fullmatch("[a-z_]+", name) and not re.search("/(weights|namespaces)/", pointer)  # those have names of the caller's own
     for one, value in places_of({"$ref": PREFIX + KINDS[kind]}, body, pointer):
         if is_named and isinstance(value, (int, float)) and not isinstance(value, bool) and value > one.get("maximum", math.inf):
             found.add((name, one["maximum"]))
