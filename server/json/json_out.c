@@ -136,7 +136,7 @@ char *ld_encode_unrecorded(const char *decision, const char *answer, size_t n_an
     const size_t n_named = t.n;
     ld_text_close(&t);
     ld_text_init(&t);
-    ld_text_lit(&t, "{\"recorded\":false");
+    ld_text_lit(&t, "{\"recorded\":false,\"decision\":\"\"");
     if (n_named < n_answer)
         ld_text_raw(&t, answer + n_named, n_answer - n_named);
     return ld_text_take(&t, n);

@@ -38,7 +38,7 @@ struct ld_text;
 char *ld_encode_select(const char *decision, const struct kb_decision *d, size_t top, const struct ld_taught *taught,
                        size_t *n);
 
-/* Such an answer as that of a decision that nobody has recorded: without its id. NULL: no memory. */
+/* Such an answer as that of a decision that nobody has recorded: its id is empty. NULL: no memory. */
 char *ld_encode_unrecorded(const char *decision, const char *answer, size_t n_answer, size_t *n);
 /* The same of several slots, one after the other: slot i of the decision, whose id is `slot`, behind those before it.
  */
