@@ -53,7 +53,8 @@ static bool is_kept(const struct ld_value *now, struct ld_vw *out)
     const char *arguments = ld_string_of(ld_member_of(kept, "policy_arguments"));
     const struct ld_vw rule = in_force(now);
     struct ld_message why;
-    if (arguments == NULL || ld_string_of(ld_member_of(kept, "policy_name")) == NULL || ld_vw_read(arguments, out, &why) != 0)
+    if (arguments == NULL || ld_string_of(ld_member_of(kept, "policy_name")) == NULL ||
+        ld_vw_read(arguments, out, &why) != 0)
         return false;
     out->has_all_pairs &= has_degrees(now);
     return ld_vw_is_same(out, &rule);

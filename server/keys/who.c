@@ -127,7 +127,7 @@ enum ld_who ld_keys_who(struct ld_keys *k, struct ld_auth *file, const char *aut
     ld_caller_set(caller, 0);
     /* Asked before whether keys are asked for: what is told in between must not make a guess a refusal. */
     const bool may_be_made = token != NULL || !atomic_load(&file->has_had_file),
-               is_guess = may_be_made && ld_keys_are_guessed(k);
+               is_guess = may_be_made && atomic_load(&k->is_guess);
     const bool is_known = ld_keys_allow(k, token != NULL ? token : "", now_ms, caller);
     if (ld_auth_allows(file, authorization) || !ld_keys_are_asked(k, file)) {
         ld_caller_set(caller, LD_ALL_ROLES);

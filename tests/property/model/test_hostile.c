@@ -449,14 +449,14 @@ START_TEST(sparse_candidates_are_the_same_behind_a_snapshot)
         features[i][(11 * i + 3) % DIM] = 0.5;
         snprintf(id[i], sizeof id[i], "a%d", i);
         c[i] = (struct kb_candidate){id[i], features[i]};
-        ck_assert_int_eq(kbt_log_live(&log,
-                                      (struct kb_event){.type = KB_EV_OBSERVED,
-                                                        .as.observed = {.user = "u",
-                                                                        .arm = {id[i], features[i]},
-                                                                        .reward = i % 3,
-                                                                        .propensity = NAN}},
-                                      NULL),
-                         KB_OK);
+        ck_assert_int_eq(
+            kbt_log_live(
+                &log,
+                (struct kb_event){
+                    .type = KB_EV_OBSERVED,
+                    .as.observed = {.user = "u", .arm = {id[i], features[i]}, .reward = i % 3, .propensity = NAN}},
+                NULL),
+            KB_OK);
     }
     struct kb_engine *engine[2] = {log.live, kbt_log_reload(log.live)};
     for (int k = 0; k < 2; k++) {
