@@ -2,8 +2,7 @@
  *
  *     POST /tenants/{t}/snapshot    the file as it is now            PUT  /tenants/{t}/snapshot    a tenant from it
  *     GET  /tenants/{t}/export      the log, a line an event         POST /tenants/{t}/import      a tenant from it
- *     GET  /personalizer/{v}/model  the file                         PUT  /personalizer/{v}/model  in the tenant's
- * place
+ *     GET  /personalizer/{v}/model  the file                         PUT  /personalizer/{v}/model  in its place
  *
  * All run in threads of their own (LD_TRANSFERS): they take as long as the disk, or a fold, takes. Bodies and
  * copies lie in the spool meanwhile, never in memory. A tenant that comes in is checked and folded before anybody can

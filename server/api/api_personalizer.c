@@ -57,8 +57,7 @@ static void reply_rank(void *arg)
         .status = 201, .headers = has_slots ? &ignored_of_slots : &ignored, .n_headers = k->has_features ? 0 : 1};
     struct ld_problem p = *op->problem;
     if (p.status == 0)
-        reply.text = has_slots ? ld_encode_slots_ranking(&k->rank, op->reply, op->n_reply, &reply.n, &p)
-                               : ld_encode_ranking(&k->rank, op->reply, op->n_reply, &reply.n, &p);
+        reply.text = ld_encode_ranking(&k->rank, op->reply, op->n_reply, &reply.n, &p);
     if (reply.text == NULL)
         ld_reply_problem(k->request, &p);
     else
@@ -256,14 +255,6 @@ static void activation_done(struct ld_op *op)
     ld_request_reply_by(op->arg, reply_activation, op);
 }
 
-static bool submit(struct ld_call *c, struct ld_op *op, void (*done)(struct ld_op *op))
-{
-    op->done = done;
-    op->arg = c->request;
-    ld_call_submit(c, c->tenant, op);
-    return false;
-}
-
 /* POST /personalizer/{v}/events/{i}/reward. */
 bool api_rank_reward(struct ld_call *c, struct ld_reply *out)
 {
@@ -276,7 +267,7 @@ bool api_rank_reward(struct ld_call *c, struct ld_reply *out)
     if (p->status == 0 && ld_charge_events(c, 1, p)) {
         op->rewards[0] = (struct ld_reward){.decision = decision, .reward = value};
         op->n = 1;
-        return submit(c, op, reward_done);
+        return ld_call_submit_by(c, op, reward_done);
     }
     ld_op_free(op);
     return true;
@@ -291,7 +282,7 @@ bool api_rank_slots_reward(struct ld_call *c, struct ld_reply *out)
     if (decision != NULL && ld_decode_slot_rewards(op->doc, decision, &op->rewards, &op->n, p) == 0 &&
         ld_charge_events(c, op->n, p)) {
         op->is_array = true;
-        return submit(c, op, slot_rewards_done);
+        return ld_call_submit_by(c, op, slot_rewards_done);
     }
     ld_op_free(op);
     return true;
@@ -308,7 +299,7 @@ bool api_rank_activate(struct ld_call *c, struct ld_reply *out)
     if (decision != NULL && ld_charge_events(c, 0, p)) {
         op->event.type = KB_EV_ACTIVATED;
         op->event.as.activated.decision = decision;
-        return submit(c, op, activation_done);
+        return ld_call_submit_by(c, op, activation_done);
     }
     ld_op_free(op);
     return true;

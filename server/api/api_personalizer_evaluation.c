@@ -95,10 +95,7 @@ bool api_rank_evaluation_begin(struct ld_call *c, struct ld_reply *out)
     struct ld_op *op = ld_call_op_of(c, LD_OP_TASK, text, n, p);
     if (op != NULL && fill_evaluation(c, op, p)) {
         op->task = &ld_evaluating;
-        op->done = begun;
-        op->arg = c->request;
-        ld_call_submit(c, c->tenant, op);
-        return false;
+        return ld_call_submit_by(c, op, begun);
     }
     ld_op_free(op);
     return true;

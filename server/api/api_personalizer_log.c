@@ -32,14 +32,6 @@ static void deleted(struct ld_op *op)
     ld_request_reply_by(op->arg, reply_deleted, op);
 }
 
-static bool submit(struct ld_call *c, struct ld_op *op, void (*done)(struct ld_op *op))
-{
-    op->done = done;
-    op->arg = c->request;
-    ld_call_submit(c, c->tenant, op);
-    return false;
-}
-
 /* DELETE /personalizer/{v}/model: as DELETE /tenants/{t}/model. */
 bool api_rank_model_delete(struct ld_call *c, struct ld_reply *out)
 {
@@ -47,7 +39,7 @@ bool api_rank_model_delete(struct ld_call *c, struct ld_reply *out)
     if (op == NULL)
         return true;
     op->event.type = KB_EV_FORGOTTEN;
-    return submit(c, op, ld_rank_done);
+    return ld_call_submit_by(c, op, ld_rank_done);
 }
 
 /* DELETE /personalizer/{v}/logs: as a compaction that keeps no event; what was learned stays. */
@@ -58,7 +50,7 @@ bool api_rank_logs_delete(struct ld_call *c, struct ld_reply *out)
         return true;
     op->task = &ld_compaction;
     op->keep_events = 0;
-    return submit(c, op, deleted);
+    return ld_call_submit_by(c, op, deleted);
 }
 
 /* Of one line. */

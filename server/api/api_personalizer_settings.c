@@ -126,12 +126,8 @@ static bool change(struct ld_call *c, struct ld_reply *out, struct ld_doc *body,
     ld_doc_free(body);
     ld_doc_free(doc);
     struct ld_op *op = ld_call_op_of(c, LD_OP_PATCH, patch, n, p);
-    if (op != NULL && fill_patch(c, op, p)) {
-        op->done = done;
-        op->arg = c->request;
-        ld_call_submit(c, c->tenant, op);
-        return false;
-    }
+    if (op != NULL && fill_patch(c, op, p))
+        return ld_call_submit_by(c, op, done);
     ld_op_free(op);
     return true;
 }

@@ -104,6 +104,14 @@ void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op)
     ld_tenant_submit(t, op);
 }
 
+bool ld_call_submit_by(struct ld_call *c, struct ld_op *op, void (*done)(struct ld_op *op))
+{
+    op->done = done;
+    op->arg = c->request;
+    ld_call_submit(c, c->tenant, op);
+    return false;
+}
+
 /* --- what it costs ------------------------------------------------------------------------------------------- */
 
 /* The weights are those of docs/SPEED.md: ten multiply-adds a nanosecond, 0.1 ms for a request and 10 us for an event

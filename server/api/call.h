@@ -127,6 +127,9 @@ struct ld_op *ld_call_op_of(const struct ld_call *c, enum ld_op_type type, char 
 /* Queues the op; its outcome becomes the reply, or goes to its own done() where it has one. Takes the op, and passes
  * the call on. t is the call's tenant, or one that was made for it. */
 void ld_call_submit(struct ld_call *c, struct ld_tenant *t, struct ld_op *op);
+/* The same to the call's tenant, with such a done(), whose arg is the request. False, for a handler to return: its
+ * reply comes later. */
+bool ld_call_submit_by(struct ld_call *c, struct ld_op *op, void (*done)(struct ld_op *op));
 
 /* --- what it costs (call.c) ----------------------------------------------------------------------------------- */
 

@@ -105,18 +105,6 @@ int ld_decode_flag_features(struct ld_doc *doc, uint32_t dim, struct ld_select *
 
 /* --- tracking ------------------------------------------------------------------------------------------ */
 
-static const char *read_text(struct ld_in *in, const struct ld_value *object, const char *key,
-                             const struct ld_rule *rule, bool is_required)
-{
-    const struct ld_value *v = ld_member_of(object, key);
-    const size_t here = ld_in_key(in, key);
-    const char *text = v != NULL ? ld_in_text(in, v, rule) : NULL;
-    if (v == NULL && is_required)
-        ld_in_fault(in, NULL, "required");
-    ld_in_leave(in, here);
-    return text;
-}
-
 /* The one who acted, where the event names no decision. */
 static const char *read_actor(struct ld_in *in, const struct ld_value *context)
 {
@@ -125,7 +113,7 @@ static const char *read_actor(struct ld_in *in, const struct ld_value *context)
     if (context != NULL && !ld_is(context, LD_V_OBJECT))
         ld_in_fault(in, NULL, "expected an object");
     else if (ld_member_of(context, "targetingKey") != NULL)
-        user = read_text(in, context, "targetingKey", &ld_id_rule, true);
+        user = ld_in_text_of(in, context, "targetingKey", &ld_id_rule, true);
     else
         ld_in_fault(in, "targetingKey", "required where attributes.decision names no decision");
     ld_in_leave(in, here);
@@ -143,8 +131,8 @@ static void read_event(struct ld_in *in, const struct ld_value *v, struct ld_tra
         return;
     }
     *r = (struct ld_reward){.reward = 1, .is_tracked = true};
-    r->event = read_text(in, v, "name", &ld_id_rule, true);
-    r->id = read_text(in, v, "id", &ld_reward_rules.rule[LD_REWARD_ID], false);
+    r->event = ld_in_text_of(in, v, "name", &ld_id_rule, true);
+    r->id = ld_in_text_of(in, v, "id", &ld_reward_rules.rule[LD_REWARD_ID], false);
     out->is_exposure = r->event != NULL && strcmp(r->event, "$exposure") == 0;
     size_t here = ld_in_key(in, "value");
     if (value != NULL)
@@ -157,8 +145,8 @@ static void read_event(struct ld_in *in, const struct ld_value *v, struct ld_tra
     here = ld_in_key(in, "attributes");
     if (attributes != NULL && !ld_is(attributes, LD_V_OBJECT))
         ld_in_fault(in, NULL, "expected an object");
-    out->flag = read_text(in, attributes, "flag", &ld_id_rule, false);
-    r->decision = read_text(in, attributes, "decision", &ld_decision_id_rule, false);
+    out->flag = ld_in_text_of(in, attributes, "flag", &ld_id_rule, false);
+    r->decision = ld_in_text_of(in, attributes, "decision", &ld_decision_id_rule, false);
     ld_in_leave(in, here);
     if (ld_member_of(attributes, "decision") == NULL)
         r->user = read_actor(in, ld_member_of(v, "context"));

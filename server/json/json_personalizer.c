@@ -63,13 +63,7 @@ static void read_action(struct ld_in *in, const struct ld_value *v, struct ld_ra
         ld_in_fault(in, NULL, "expected an object with id and features");
         return;
     }
-    const size_t here = ld_in_key(in, "id");
-    const struct ld_value *id = ld_member_of(v, "id");
-    if (id != NULL)
-        out->id = ld_in_text(in, id, &ld_id_rule);
-    else
-        ld_in_fault(in, NULL, "required");
-    ld_in_leave(in, here);
+    out->id = ld_in_text_of(in, v, "id", &ld_id_rule, true);
     ld_check_rank_features(in, v, "features");
 }
 
@@ -354,17 +348,22 @@ char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n
     struct ld_text t;
     if (ld_doc_parse(&doc, answer, n_answer, false, p) != 0)
         return NULL;
-    const struct ld_value *root = &doc->root, *ranking = ld_member_of(root, "ranking");
-    if (!is_about(rank, ranking)) {
-        ld_problem_add(p, "/eventId", "this event was ranked among other actions: expected a new id, or those actions");
+    const bool has_slots = rank->n_slots > 0;
+    const struct ld_value *root = &doc->root, *shown = ld_member_of(root, has_slots ? "slots" : "ranking");
+    if (!(has_slots ? ld_slots_are_of : is_about)(rank, shown)) {
+        ld_problem_add(p, "/eventId", "%s",
+                       has_slots
+                           ? "this event was ranked otherwise before: expected a new id, or those slots and actions"
+                           : "this event was ranked among other actions: expected a new id, or those actions");
         ld_doc_free(doc);
         return NULL;
     }
     ld_text_init(&t);
     ld_text_lit(&t, "{");
-    put_ranking(&t, rank, ranking);
+    (has_slots ? ld_put_filled_slots : put_ranking)(&t, rank, shown);
     ld_text_put_string(&t, "eventId", rank->event != NULL ? rank->event : ld_string_of(ld_member_of(root, "decision")));
-    ld_text_put_string(&t, "rewardActionId", ld_string_of(ld_member_of(root, "arm")));
+    if (!has_slots)
+        ld_text_put_string(&t, "rewardActionId", ld_string_of(ld_member_of(root, "arm")));
     ld_text_lit(&t, "}");
     char *text = ld_text_take(&t, n);
     ld_doc_free(doc);

@@ -30,20 +30,19 @@ char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank
                             bool has_features, size_t *n);
 
 /* What /select's answer says of that decision, in Rank's form. NULL with *p: an earlier request of this event was about
- * other actions, or there is no memory. */
+ * other actions or slots, or there is no memory. */
 char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n,
                         struct ld_problem *p);
 
-/* The same of a multi-slot Rank. */
-char *ld_encode_slots_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n,
-                              struct ld_problem *p);
-
-/* Parts of multi-slot bodies (json_personalizer_slots.c): the slots, and the same in /select's words. */
+/* Parts of multi-slot bodies (json_personalizer_slots.c): the slots, the same in /select's words, and as they were
+ * filled. */
 struct ld_in;
 struct ld_text;
 struct ld_value;
 void ld_read_rank_slots(struct ld_in *in, const struct ld_value *list, struct ld_rank *out);
 void ld_put_rank_slots(struct ld_text *t, const struct ld_value *list, const struct ld_rank *rank, bool has_features);
+bool ld_slots_are_of(const struct ld_rank *rank, const struct ld_value *slots); /* of an answer of /select */
+void ld_put_filled_slots(struct ld_text *t, const struct ld_rank *rank, const struct ld_value *slots);
 /* And what they share with Rank's (json_personalizer.c). */
 void ld_check_rank_features(struct ld_in *in, const struct ld_value *object, const char *key);
 void ld_put_rank_features(struct ld_text *t, const struct ld_value *list);

@@ -42,17 +42,6 @@ struct asked {
     size_t n;
 };
 
-static const char *read_text(struct ld_in *in, const struct ld_value *object, const char *key, size_t rule)
-{
-    const struct ld_value *v = ld_member_of(object, key);
-    const size_t here = ld_in_key(in, key);
-    const char *text = v != NULL ? ld_in_text(in, v, &ld_personalizer_settings_rules.rule[rule]) : NULL;
-    if (v == NULL)
-        ld_in_fault(in, NULL, "required");
-    ld_in_leave(in, here);
-    return text;
-}
-
 static void read_custom(struct ld_in *in, const struct ld_value *v, struct asked *out, const char **code)
 {
     struct custom *c = &out->custom[out->n];
@@ -62,8 +51,10 @@ static void read_custom(struct ld_in *in, const struct ld_value *v, struct asked
         return;
     }
     c->source = "Custom";
-    c->name = read_text(in, v, "name", LD_PERSONALIZER_SETTINGS_POLICY_NAME);
-    c->arguments = read_text(in, v, "arguments", LD_PERSONALIZER_SETTINGS_POLICY_ARGUMENTS);
+    c->name =
+        ld_in_text_of(in, v, "name", &ld_personalizer_settings_rules.rule[LD_PERSONALIZER_SETTINGS_POLICY_NAME], true);
+    c->arguments = ld_in_text_of(in, v, "arguments",
+                                 &ld_personalizer_settings_rules.rule[LD_PERSONALIZER_SETTINGS_POLICY_ARGUMENTS], true);
     if (c->name == NULL || c->arguments == NULL)
         return;
     for (size_t i = 0; i < out->n; i++)
@@ -123,7 +114,8 @@ static void read_asked(struct ld_in *in, const struct ld_value *body, struct ask
 {
     *out = (struct asked){.is_searching = ld_is(ld_member_of(body, "enableOfflineExperimentation"), LD_V_TRUE) ||
                                           ld_is(ld_member_of(body, "enablePolicyOptimization"), LD_V_TRUE)};
-    out->name = read_text(in, body, "name", LD_PERSONALIZER_SETTINGS_POLICY_NAME);
+    out->name = ld_in_text_of(in, body, "name",
+                              &ld_personalizer_settings_rules.rule[LD_PERSONALIZER_SETTINGS_POLICY_NAME], true);
     read_time(in, body, "startTime", &out->from_ms);
     read_time(in, body, "endTime", &out->to_ms);
     if (in->p->status == 0 && out->from_ms >= out->to_ms)
@@ -300,7 +292,8 @@ char *ld_decode_rank_reference(struct ld_doc *doc, char id[LD_EVALUATION_ID_BYTE
     ld_in_init(&in, doc, p);
     const char *name = NULL, *evaluation = ld_string_of(ld_member_of(body, "evaluationId"));
     if (ld_is(body, LD_V_OBJECT))
-        name = read_text(&in, body, "policyName", LD_PERSONALIZER_SETTINGS_POLICY_NAME);
+        name = ld_in_text_of(&in, body, "policyName",
+                             &ld_personalizer_settings_rules.rule[LD_PERSONALIZER_SETTINGS_POLICY_NAME], true);
     if (!ld_is(body, LD_V_OBJECT) || evaluation == NULL || evaluation[0] == '\0')
         ld_in_fault(&in, "evaluationId", "expected the id of an evaluation");
     if (ld_in_done(&in) != 0)

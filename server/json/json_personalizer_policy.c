@@ -117,11 +117,6 @@ static void put_reset(struct ld_text *t)
                    "\"personalizer\":{\"policy_name\":null,\"policy_arguments\":null}");
 }
 
-static bool is_text(const struct ld_value *v, const char *text)
-{
-    return ld_is(v, LD_V_STRING) && strcmp(ld_string_of(v), text) == 0;
-}
-
 static bool is_told(const struct ld_told_tenant *now, const char *name, const char *arguments)
 {
     struct ld_doc *told = NULL;
@@ -131,22 +126,11 @@ static bool is_told(const struct ld_told_tenant *now, const char *name, const ch
     bool is_same = false;
     ld_problem_init(&p);
     if (text != NULL && ld_doc_parse(&told, text, n, false, &p) == 0)
-        is_same = is_text(ld_member_of(&told->root, "name"), name) &&
-                  is_text(ld_member_of(&told->root, "arguments"), arguments);
+        is_same = ld_is_text(ld_member_of(&told->root, "name"), name) &&
+                  ld_is_text(ld_member_of(&told->root, "arguments"), arguments);
     ld_doc_free(told);
     free(text);
     return is_same;
-}
-
-static const char *read_text(struct ld_in *in, const struct ld_value *body, const char *key, size_t i)
-{
-    const struct ld_value *v = ld_member_of(body, key);
-    const size_t here = ld_in_key(in, key);
-    const char *text = v != NULL ? ld_in_text(in, v, &ld_personalizer_settings_rules.rule[i]) : NULL;
-    if (v == NULL)
-        ld_in_fault(in, NULL, "required");
-    ld_in_leave(in, here);
-    return text;
 }
 
 /* Who writes back what was told changes nothing. */
@@ -154,8 +138,11 @@ static void read_policy(struct ld_in *in, const struct ld_value *body, const str
                         struct ld_text *t, const char **code)
 {
     const struct ld_value *now = ld_member_of(&tenant->doc->root, "configuration");
-    const char *name = read_text(in, body, "name", LD_PERSONALIZER_SETTINGS_POLICY_NAME),
-               *arguments = read_text(in, body, "arguments", LD_PERSONALIZER_SETTINGS_POLICY_ARGUMENTS);
+    const char *name = ld_in_text_of(in, body, "name",
+                                     &ld_personalizer_settings_rules.rule[LD_PERSONALIZER_SETTINGS_POLICY_NAME], true),
+               *arguments =
+                   ld_in_text_of(in, body, "arguments",
+                                 &ld_personalizer_settings_rules.rule[LD_PERSONALIZER_SETTINGS_POLICY_ARGUMENTS], true);
     struct ld_message why;
     struct ld_vw vw;
     if (name == NULL || arguments == NULL || is_told(tenant, name, arguments))

@@ -14,17 +14,6 @@
 
 /* --- Rank ---------------------------------------------------------------------------------------------- */
 
-static const char *read_id(struct ld_in *in, const struct ld_value *object, const char *key)
-{
-    const struct ld_value *id = ld_member_of(object, key);
-    const size_t here = ld_in_key(in, key);
-    const char *text = id != NULL ? ld_in_text(in, id, &ld_id_rule) : NULL;
-    if (id == NULL)
-        ld_in_fault(in, NULL, "required");
-    ld_in_leave(in, here);
-    return text;
-}
-
 static bool is_action(const struct ld_rank *rank, const char *id)
 {
     for (size_t i = 0; i < rank->n; i++)
@@ -72,7 +61,8 @@ void ld_read_rank_slots(struct ld_in *in, const struct ld_value *list, struct ld
         const struct ld_value *v = ld_item_of(list, i);
         const size_t here = ld_in_item(in, list, i);
         if (ld_is(v, LD_V_OBJECT)) {
-            out->slot[i] = (struct ld_rank_slot){read_id(in, v, "id"), read_id(in, v, "baselineAction")};
+            out->slot[i] = (struct ld_rank_slot){ld_in_text_of(in, v, "id", &ld_id_rule, true),
+                                                 ld_in_text_of(in, v, "baselineAction", &ld_id_rule, true)};
             ld_in_refuse_repeat(in, &seen, out->slot[i].id);
             check_baseline(in, out, i);
             check_excluded(in, v);
@@ -114,7 +104,7 @@ void ld_put_rank_slots(struct ld_text *t, const struct ld_value *list, const str
 
 /* Whether the answer is about the slots of the request, and shows its actions: that of an earlier one may be about
  * others. */
-static bool is_about(const struct ld_rank *rank, const struct ld_value *slots)
+bool ld_slots_are_of(const struct ld_rank *rank, const struct ld_value *slots)
 {
     if (ld_n_items(slots) != rank->n_slots)
         return false;
@@ -127,40 +117,18 @@ static bool is_about(const struct ld_rank *rank, const struct ld_value *slots)
     return true;
 }
 
-char *ld_encode_slots_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n,
-                              struct ld_problem *p)
+void ld_put_filled_slots(struct ld_text *t, const struct ld_rank *rank, const struct ld_value *slots)
 {
-    struct ld_doc *doc = NULL;
-    struct ld_text t;
-    if (ld_doc_parse(&doc, answer, n_answer, false, p) != 0)
-        return NULL;
-    const struct ld_value *slots = ld_member_of(&doc->root, "slots");
-    if (!is_about(rank, slots)) {
-        ld_problem_add(p, "/eventId",
-                       "this event was ranked otherwise before: expected a new id, or those slots and actions");
-        ld_doc_free(doc);
-        return NULL;
-    }
-    ld_text_init(&t);
-    ld_text_lit(&t, "{");
-    ld_text_key(&t, "slots");
-    ld_text_lit(&t, "[");
+    ld_text_key(t, "slots");
+    ld_text_lit(t, "[");
     for (size_t i = 0; i < rank->n_slots; i++) {
-        ld_text_item(&t);
-        ld_text_lit(&t, "{");
-        ld_text_put_string(&t, "id", rank->slot[i].id);
-        ld_text_put_string(&t, "rewardActionId", ld_string_of(ld_member_of(ld_item_of(slots, i), "arm")));
-        ld_text_lit(&t, "}");
+        ld_text_item(t);
+        ld_text_lit(t, "{");
+        ld_text_put_string(t, "id", rank->slot[i].id);
+        ld_text_put_string(t, "rewardActionId", ld_string_of(ld_member_of(ld_item_of(slots, i), "arm")));
+        ld_text_lit(t, "}");
     }
-    ld_text_lit(&t, "]");
-    ld_text_put_string(&t, "eventId",
-                       rank->event != NULL ? rank->event : ld_string_of(ld_member_of(&doc->root, "decision")));
-    ld_text_lit(&t, "}");
-    char *text = ld_text_take(&t, n);
-    ld_doc_free(doc);
-    if (text == NULL)
-        ld_problem_set(p, 503, "out of memory");
-    return text;
+    ld_text_lit(t, "]");
 }
 
 /* --- Reward -------------------------------------------------------------------------------------------- */
@@ -173,7 +141,7 @@ static void read_reward(struct ld_in *in, const struct ld_value *v, struct ld_re
         ld_in_fault(in, NULL, "expected an object with slotId and value");
         return;
     }
-    out->slot = read_id(in, v, "slotId");
+    out->slot = ld_in_text_of(in, v, "slotId", &ld_id_rule, true);
     if (!ld_is(value, LD_V_NUMBER) || out->reward < -1 || out->reward > 1)
         ld_in_fault(in, "value", "expected a number from -1 to 1");
 }

@@ -33,18 +33,12 @@ static void read_choice(struct ld_in *in, const struct ld_field *f, const struct
         memcpy(out, &type, sizeof type);
 }
 
-/* Whether v is this very string. */
-static bool is_text(const struct ld_value *v, const char *text)
-{
-    return ld_is(v, LD_V_STRING) && strcmp(ld_string_of(v), text) == 0;
-}
-
 /* Under "median" the number stays what the preset has, until the first reset of the log puts a measured one in
  * force. */
 static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, double *out,
                              bool *is_median)
 {
-    *is_median = is_text(v, "median");
+    *is_median = ld_is_text(v, "median");
     if (!*is_median)
         (void)ld_in_real(in, v, f->rule, out);
 }
@@ -52,7 +46,7 @@ static void read_lengthscale(struct ld_in *in, const struct ld_field *f, const s
 /* 0 inside the program means what the word says: that the rule chooses ("auto"), or the data ("median"). */
 static void read_or(struct ld_in *in, const struct ld_field *f, const struct ld_value *v, double *out)
 {
-    if (is_text(v, f->rule->choices[0]))
+    if (ld_is_text(v, f->rule->choices[0]))
         *out = 0;
     else
         (void)ld_in_real(in, v, f->rule, out);
@@ -101,7 +95,7 @@ static void read_field(struct ld_in *in, const struct ld_field *f, const struct 
     void *at = (char *)out + f->offset;
     bool *flag = (bool *)((char *)out + f->flag);
     const struct ld_rule *rule = f->rule;
-    if (f->learned != 0 && is_text(v, "learned")) {
+    if (f->learned != 0 && ld_is_text(v, "learned")) {
         kb_spec_learn(&out->spec, f->learned);
         return;
     }

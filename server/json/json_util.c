@@ -211,6 +211,18 @@ const char *ld_in_text(struct ld_in *in, const struct ld_value *v, const struct 
     return ld_is(v, LD_V_NUMBER) ? number_for_text(in, v, rule) : ld_in_id_value(in, v, (size_t)rule->hi);
 }
 
+const char *ld_in_text_of(struct ld_in *in, const struct ld_value *object, const char *key, const struct ld_rule *rule,
+                          bool is_required)
+{
+    const struct ld_value *v = ld_member_of(object, key);
+    const size_t here = ld_in_key(in, key);
+    const char *text = v != NULL ? ld_in_text(in, v, rule) : NULL;
+    if (v == NULL && is_required)
+        ld_in_fault(in, NULL, "required");
+    ld_in_leave(in, here);
+    return text;
+}
+
 /* NaN is in no range, which covers what is no number. */
 static bool is_within(const struct ld_rule *rule, double x)
 {

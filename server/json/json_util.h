@@ -58,6 +58,9 @@ void ld_in_fault_unquoted(struct ld_in *in, const struct ld_value *v, const char
 bool ld_in_members(struct ld_in *in, const struct ld_value *v, const struct ld_rules *rules,
                    void (*read)(struct ld_in *in, size_t i, const struct ld_value *member, void *out), void *out);
 const char *ld_in_text(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule);
+/* The same of an object's member. NULL: it is not there, which is a fault where it is required. */
+const char *ld_in_text_of(struct ld_in *in, const struct ld_value *object, const char *key, const struct ld_rule *rule,
+                          bool is_required);
 bool ld_in_real(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out);
 /* False for null; true with a fault for what is neither, and *out as it was. */
 bool ld_in_real_or_null(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, double *out);

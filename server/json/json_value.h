@@ -52,6 +52,12 @@ static inline const char *ld_string_of(const struct ld_value *v)
     return ld_is(v, LD_V_STRING) ? v->as.string : NULL;
 }
 
+/* Whether it is this very text. */
+static inline bool ld_is_text(const struct ld_value *v, const char *text)
+{
+    return ld_is(v, LD_V_STRING) && strcmp(v->as.string, text) == 0;
+}
+
 static inline size_t ld_string_bytes(const struct ld_value *v)
 {
     return ld_is(v, LD_V_STRING) ? v->n : 0;

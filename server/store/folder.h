@@ -5,9 +5,10 @@
  *     DATA/spool/                  files on their way in or out (spool.h)
  *     DATA/tenants/NAME.db         a tenant's log; NAME.snapshot is a cache of its model
  *     DATA/tenants/NAME.readonly   the tenant is served up to a line that no fold takes (repair.h)
- *     DATA/tenants/NAME.lost-A-B   lines that a rewind of the tenant's copy has kept (repair_shared.h); behind B there
- * may be -2, -3, ... where other lines had these numbers before DATA/tenants/NAME.db.deleted the tenant's removal has
- * begun; the next start finishes it */
+ *     DATA/tenants/NAME.lost-A-B   lines that a rewind of the tenant's copy has kept (repair_shared.h)
+ *     DATA/tenants/NAME.db.deleted the tenant's removal has begun; the next start finishes it
+ *
+ * Where there are lost lines of these numbers already, -2, -3, ... stands behind B. */
 #ifndef LD_FOLDER_H
 #define LD_FOLDER_H
 

@@ -3,11 +3,10 @@ retry safe. Random streams stand beside a plain list of decisions in Python."""
 import collections
 import json
 import random
-import time
 
 import pytest
 
-from harness import Client, tenant_path
+from harness import Client, tenant_path, wait_for
 from prometheus_text import parse, value
 from s00_idempotency import at_once
 
@@ -30,15 +29,6 @@ def reward(client, tenant, user="u", value=1.0, expect=200, **fields):
 
 def lines(client, tenant, kind="rewarded"):
     return [{k: v for k, v in e.items() if k not in ("seq", "type", "at")} for e in client.events(tenant) if e["type"] == kind]
-
-
-def wait_for(check, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if check():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 # ---- which decision ---------------------------------------------------------------------------------------------------

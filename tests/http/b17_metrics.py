@@ -1,11 +1,10 @@
 """Metrics: what is measured of decisions by name, beside the reward that the model learns. Random streams stand beside plain
 dictionaries in Python; the model is compared with that of a tenant which never heard of metrics."""
 import random
-import time
 
 import pytest
 
-from harness import NDJSON, Client
+from harness import NDJSON, Client, wait_for
 
 ARMS = ["a", "b", "c"]
 METRICS = [{"name": "revenue", "role": "guardrail", "aggregation": "sum", "range": [0, 100], "harm": 1},
@@ -45,15 +44,6 @@ def believed(client, tenant):
     stats = client.stats(tenant)
     ranking = client.select("u0", candidates=ARMS, dry_run=True, explain=True, tenant=tenant)["ranking"]
     return sorted((r["arm"], r["mean"], r["sd"]) for r in ranking), stats["arms"], stats["routes"]
-
-
-def wait_for(check, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if check():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 # ---- what the log has, and what the model ---------------------------------------------------------------------------------

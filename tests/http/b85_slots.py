@@ -2,12 +2,11 @@
 taught stands beside observations of the same points in another tenant; named features beside names.py; the log beside the answers."""
 import collections
 import json
-import time
 
 import pytest
 
 from contract import NDJSON
-from harness import Client, tenant_path
+from harness import Client, tenant_path, wait_for
 from names import mapped
 
 ARMS = ["a", "b", "c", "d", "e"]
@@ -16,15 +15,6 @@ SLOTS = [{"id": "top"}, {"id": "left", "exclude": ["a", "b"]}, {"id": "right", "
 
 def fill(client, tenant, slots=SLOTS, expect=200, user="u", candidates=ARMS, **fields):
     return client.select(user, candidates=candidates, slots=slots, tenant=tenant, expect=expect, **fields)
-
-
-def wait_for(check, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if check():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def by_slot(answer):

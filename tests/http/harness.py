@@ -141,6 +141,16 @@ class Answer:
         return [e["pointer"] for e in (self.json or {}).get("errors", [])]
 
 
+def wait_for(check, seconds=20):
+    """Whether it comes true in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if check():
+            return True
+        time.sleep(0.02)
+    return False
+
+
 class Client:
     """Calls by operation. `expect` is the wanted status (default 200); every answer is checked against openapi.yaml
     (hold_to_contract), and so is every body that the server took."""
