@@ -447,7 +447,7 @@ START_TEST(sparse_candidates_are_the_same_behind_a_snapshot)
     for (int i = 0; i < N; i++) {
         features[i][(7 * i) % DIM] = 1;
         features[i][(11 * i + 3) % DIM] = 0.5;
-        snprintf(id[i], sizeof id[i], "a%d", i);
+        snprintf(id[i], sizeof id[i], "a%02d", i % 100);
         c[i] = (struct kb_candidate){id[i], features[i]};
         ck_assert_int_eq(
             kbt_log_live(
