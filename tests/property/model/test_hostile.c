@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "posterior/exact.h"
 #include "kbt.h"
 #include "kbt_log.h"

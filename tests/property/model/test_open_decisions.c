@@ -11,7 +11,7 @@
 #include "kbt.h"
 #include "kbt_log.h"
 #include "model/engine_background.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
 #include "model/summary.h"

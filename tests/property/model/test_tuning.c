@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
 
