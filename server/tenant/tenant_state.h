@@ -1,11 +1,11 @@
 /* clang-format off */
-/* A tenant as its one writer and the work beside it see it: the log, the model that folds it, and what they know of both.
+/* A tenant as its one writer and the work beside it see it: the log, the model that folds it, and what they know.
  *
  *   tenant.c          life, locks, readers' getters (tenant_open.c: how it is opened)
  *   tenant_select.c   decisions, in the thread of the request
  *   tenant_ask.c      what the model thinks, without a decision
  *   queue.c           ops and their waiting line
- *   commit.c          batches: append, apply, answer (commit_stage.c: how events get into one; commit_rows.c: their rows)
+ *   commit.c          batches: append, apply, answer (commit_stage.c: how events get into one; commit_rows.c: rows)
  *   commit_turn.c     ops out of the line into batches
  *   shared_turn.c     the turn in a log that several servers write (shared_follow.c: what others have written there;
  *                     shared_open.c: a copy of it; shared_renew.c: lines that were rewritten there)
