@@ -75,6 +75,7 @@ struct kb_staged {
     size_t n_blocks, cap_blocks;
     bool is_heavy;  /* a model-changing event is reserved: nothing else may join the batch */
     bool is_closed; /* a dictionary event is reserved: nothing may follow */
+    bool forgets_at_once; /* an event `changed` is reserved */
     /* Model changes: */
     bool has_spec;
     struct kb_spec configured;  /* has_spec: the configured values to come */
@@ -135,6 +136,8 @@ struct kb_engine {
     size_t cap_squares;
     struct kb_history history;
     struct kb_decay decay;
+    double *surprise; /* [cap_surprise] of each arm (engine_changes.c); 0 where nothing is watched. The writer's */
+    size_t cap_surprise;
     struct kb_assignments assignments;
     struct kb_pending pending;
     struct kb_posterior *posterior;
@@ -181,6 +184,7 @@ extern const struct kb_event_ops kb_ops_decided, kb_ops_rewarded, kb_ops_observe
 extern const struct kb_event_ops kb_ops_summary;   /* engine_summary.c */
 extern const struct kb_event_ops kb_ops_measured;  /* engine_metric.c */
 extern const struct kb_event_ops kb_ops_forgotten; /* engine_forget.c */
+extern const struct kb_event_ops kb_ops_changed;   /* engine_changes.c */
 
 static inline size_t kb_engine_dim(const struct kb_engine *e)
 {
@@ -266,6 +270,16 @@ void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t);
 bool kb_engine_is_untuned(const struct kb_engine *e);
 bool kb_engine_is_tuned(const struct kb_engine *e); /* a refit has been, and others will be */
 
+/* Changes of what arms earn (engine_changes.c). Whether they are looked for; a reward is compared with what is foretold,
+ * before it is learned; no arm is surprising any more; whether one is, and then the event that says so. */
+bool kb_engine_is_watching(const struct kb_engine *e);
+void kb_engine_compare(struct kb_engine *e, const struct kb_point *point, double reward);
+void kb_engine_calm(struct kb_engine *e);
+bool kb_engine_plan_change(const struct kb_engine *e, struct kb_event *next);
+uint64_t kb_engine_surprise_digest(const struct kb_engine *e, uint64_t h);
+void kb_engine_save_surprise(const struct kb_engine *e, struct kb_writer *w);
+enum kb_err kb_engine_load_surprise(struct kb_engine *e, struct kb_reader *r);
+
 /* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything
  * but corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). One that
  * would lead beyond what weights can be computed for is refused: KB_ERANGE. */
@@ -273,6 +287,9 @@ enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_po
 enum kb_err kb_engine_check_step(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev);
 double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev); /* halvings that have passed by then */
+/* The history and the posterior are in the unit of what has been forgotten by event `seq`, for which the latter is
+ * prepared. */
+void kb_engine_take_unit(struct kb_engine *e, uint64_t seq);
 /* What is counted of a reward, learned or not: n_new of them. */
 void kb_engine_book(struct kb_engine *e, uint32_t arm, double n_new, double d_sum, double d_square);
 /* Of an observation that was learned when `halvings` had passed: now, or before when it is corrected. */
