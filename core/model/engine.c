@@ -34,6 +34,7 @@ static const struct kb_event_ops *const OPS[] = {
     [KB_EV_TUNED] = &kb_ops_dictionary,
     [KB_EV_MEASURED] = &kb_ops_measured,
     [KB_EV_FORGOTTEN] = &kb_ops_forgotten,
+    [KB_EV_CHANGED] = &kb_ops_changed,
 };
 
 enum kb_err kb_engine_new(struct kb_engine **out, struct kb_hash_key key)
@@ -88,6 +89,7 @@ void kb_engine_free(struct kb_engine *e)
     kb_graph_ref_release(e->graph_ref);
     kb_free(e->node_of);
     kb_free(e->square_of);
+    kb_free(e->surprise);
     kb_draft_free(e->draft);
     kb_history_close(&e->history);
     kb_pending_close(&e->pending);
@@ -270,7 +272,7 @@ static void clear_stage(struct kb_engine *e)
     kb_catalogue_free(s->change);
     s->change = NULL;
     kb_moves_drop(&s->moves);
-    s->is_heavy = s->is_closed = s->has_users = false;
+    s->is_heavy = s->is_closed = s->has_users = s->forgets_at_once = false;
     if (!s->awaits_reset)
         kb_engine_drop_model_stage(e);
 }

@@ -106,6 +106,7 @@ static size_t bytes_with(const struct kb_engine *e, const struct more *m)
 
     bytes += kb_grown_cap(e->cap_nodes, n_users, 64) * sizeof *e->node_of;
     bytes += kb_grown_cap(e->cap_squares, n_users, 64) * sizeof *e->square_of;
+    bytes += kb_grown_cap(e->cap_surprise, kb_engine_is_watching(e) ? n_arms : 0, 64) * sizeof *e->surprise;
     bytes += kb_grown_cap(e->arms.cap, n_arms, 64) * sizeof(struct kb_arm) +
              e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + e->arms.rules_bytes;
     bytes += kb_grown_cap(e->assignments.cap, m->assigned > s->n_assigned ? m->assigned : s->n_assigned, 64) *

@@ -12,7 +12,7 @@
 #include "spec/fields.h"
 
 /* Of all but the specifications, which tell of another table of fields by themselves. */
-#define ENGINE_FORMAT 15u
+#define ENGINE_FORMAT 16u
 
 void kb_engine_put_ids(const struct kb_ids *ids, struct kb_writer *w)
 {
@@ -80,6 +80,7 @@ static void get_routes(struct kb_reader *r, struct kb_engine *e)
 void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w)
 {
     kb_decay_save(&e->decay, w);
+    kb_engine_save_surprise(e, w);
     kb_pending_save(&e->pending, kb_engine_dim(e), w);
     kb_put_u64(w, e->n_decided);
     kb_put_u64(w, e->n_rewarded);
@@ -173,6 +174,7 @@ static enum kb_err load_state(struct kb_engine *e, struct kb_reader *r)
     KB_TRY(kb_history_load(&e->history, r));
     KB_TRY(kb_assignments_load(&e->assignments, e->users.n, e->arm_ids.n, r));
     KB_TRY(kb_decay_load(&e->decay, r));
+    KB_TRY(kb_engine_load_surprise(e, r));
     KB_TRY(kb_pending_load(&e->pending, kb_engine_dim(e), e->users.n, r));
     e->n_decided = kb_get_u64(r);
     e->n_rewarded = kb_get_u64(r);

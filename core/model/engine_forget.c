@@ -112,6 +112,7 @@ static void apply_forgotten(struct kb_engine *e, const struct kb_event *ev)
     put_anew(e);
     e->spec = e->configured;
     e->decay = (struct kb_decay){.has_begun = false};
+    kb_engine_calm(e);
     kb_reward_sums_init(&e->sums);
     e->square_sum = e->reset_count = 0;
     e->reset_rows = e->checked_rows = e->n_tunings = e->n_waiting = 0;

@@ -22,18 +22,19 @@
 
 /* ---- growing ----------------------------------------------------------------------------------------- */
 
-static enum kb_err grow_squares(struct kb_engine *e, size_t n_users)
+/* New ones are 0. */
+static enum kb_err grow_doubles(struct kb_engine *e, double **at, size_t *cap_at, size_t n)
 {
-    if (n_users <= e->cap_squares)
+    if (n <= *cap_at)
         return KB_OK;
-    const size_t cap = kb_grown_cap(e->cap_squares, n_users, 64);
-    double *square_of = kb_array(cap, 1, sizeof *square_of);
+    const size_t cap = kb_grown_cap(*cap_at, n, 64);
+    double *grown = kb_array(cap, 1, sizeof *grown);
 
-    if (square_of == NULL)
+    if (grown == NULL)
         return KB_ENOMEM;
-    if (e->cap_squares > 0)
-        memcpy(square_of, e->square_of, e->cap_squares * sizeof *square_of);
-    return kb_moves_take(&e->moves, &e->square_of, square_of, &e->cap_squares, cap);
+    if (*cap_at > 0)
+        memcpy(grown, *at, *cap_at * sizeof *grown);
+    return kb_moves_take(&e->moves, at, grown, cap_at, cap);
 }
 
 /* A graph that is installed brings an array of its own, of another capacity than that of the squares. */
@@ -56,7 +57,7 @@ static enum kb_err grow_nodes(struct kb_engine *e, size_t n_users)
  * posterior, empty so far, has none of what a summary says has passed. */
 static bool may_forget(const struct kb_engine *e)
 {
-    return e->posterior != NULL && e->staged->n_points > 0 &&
+    return e->posterior != NULL && (e->staged->n_points > 0 || e->staged->forgets_at_once) &&
            (e->spec.forgetting.type != KB_FORGET_NONE || e->history.unit > kb_posterior_unit(e->posterior));
 }
 
@@ -72,8 +73,10 @@ enum kb_err kb_engine_grow(struct kb_engine *e)
         KB_TRY(kb_ids_grow(&e->arm_ids, s->fresh_arms.n, s->fresh_arms.n_bytes, &e->moves));
         KB_TRY(kb_arms_grow(&e->arms, s->fresh_arms.n, &e->moves));
     }
+    KB_TRY(grow_doubles(e, &e->surprise, &e->cap_surprise,
+                        kb_engine_is_watching(e) ? e->arm_ids.n + s->fresh_arms.n : 0));
     KB_TRY(grow_nodes(e, e->users.n + s->fresh_users.n));
-    KB_TRY(grow_squares(e, e->users.n + s->fresh_users.n));
+    KB_TRY(grow_doubles(e, &e->square_of, &e->cap_squares, e->users.n + s->fresh_users.n));
     KB_TRY(kb_assignments_grow(&e->assignments, s->n_assigned, &e->moves));
     KB_TRY(kb_pending_grow(&e->pending, s->n_entries, e->users.n + s->fresh_users.n, &e->moves));
     KB_TRY(kb_history_grow(&e->history, s->n_points, &e->moves));

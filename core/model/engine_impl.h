@@ -58,6 +58,7 @@ struct kb_staged {
     size_t n_blocks, cap_blocks;
     bool is_heavy;  /* a model-changing event is reserved: nothing else may join the batch */
     bool is_closed; /* a dictionary event is reserved: nothing may follow */
+    bool forgets_at_once; /* an event `changed` is reserved */
     /* Model changes: */
     bool has_spec;
     struct kb_spec configured;  /* has_spec: the configured values to come */
@@ -102,6 +103,7 @@ extern const struct kb_event_ops kb_ops_decided, kb_ops_rewarded, kb_ops_observe
 extern const struct kb_event_ops kb_ops_summary;   /* engine_summary.c */
 extern const struct kb_event_ops kb_ops_measured;  /* engine_metric.c */
 extern const struct kb_event_ops kb_ops_forgotten; /* engine_forget.c */
+extern const struct kb_event_ops kb_ops_changed;   /* engine_changes.c */
 
 /* Index that the id has, or will have once the batch is applied. */
 enum kb_err kb_engine_stage_user(struct kb_engine *e, const char *id, uint32_t *ix);
@@ -148,6 +150,9 @@ enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_po
 enum kb_err kb_engine_check_step(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev);
 double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev); /* halvings that have passed by then */
+/* The history and the posterior are in the unit of what has been forgotten by event `seq`, for which the latter is
+ * prepared. */
+void kb_engine_take_unit(struct kb_engine *e, uint64_t seq);
 /* What is counted of a reward, learned or not: n_new of them. */
 void kb_engine_book(struct kb_engine *e, uint32_t arm, double n_new, double d_sum, double d_square);
 /* Of an observation that was learned when `halvings` had passed: now, or before when it is corrected. */
@@ -155,6 +160,12 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
                      double d_square, double halvings);
 /* The spec in force from here on. Another setting of forgetting counts from here. */
 void kb_engine_put_spec(struct kb_engine *e, const struct kb_spec *spec);
+
+/* Changes of what arms earn (engine_changes.c): a reward is compared with what is foretold, before it is learned; no arm
+ * is surprising any more; whether one is, and then the event that says so. */
+void kb_engine_compare(struct kb_engine *e, const struct kb_point *point, double reward);
+void kb_engine_calm(struct kb_engine *e);
+bool kb_engine_plan_change(const struct kb_engine *e, struct kb_event *next);
 
 /* Open decisions that deviations know (posterior/open.h), where the model is one that asks for it; else nothing is done
  * (engine_open.c). In reserve and apply of an event that shows a decision; before one without a reward is closed, or

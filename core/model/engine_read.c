@@ -113,7 +113,8 @@ static size_t engine_bytes(const struct kb_engine *e)
                        (e->users.n_slots + e->arm_ids.n_slots) * sizeof(uint32_t);
 
     return sizeof(struct kb_engine_whole) + ids + e->cap_nodes * sizeof *e->node_of +
-           e->cap_squares * sizeof *e->square_of + kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) +
+           e->cap_squares * sizeof *e->square_of + e->cap_surprise * sizeof *e->surprise +
+           kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) +
            e->pending.bytes + e->pending.n_slots * KB_PENDING_SLOT_BYTES +
            e->pending.cap_users * sizeof *e->pending.newest + e->arms.cap * sizeof(struct kb_arm) +
            e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + e->arms.rules_bytes +
@@ -150,6 +151,8 @@ void kb_engine_counts(const struct kb_engine *e, struct kb_engine_counts *out)
         .compared = e->n_compared,
         .match_sum = e->match_sum,
         .halvings = kb_decay_halvings(&e->decay, &e->spec.forgetting),
+        .n_changes = e->decay.n_changes,
+        .last_change = e->decay.last_change,
         .reward_sum = e->reward_sum,
         .users = e->users.n,
         .arms = e->arms.n_catalogue,
@@ -302,6 +305,7 @@ uint64_t kb_engine_digest(const struct kb_engine *e)
     h = kb_arms_digest(&e->arms, e->spec.arm_dim, h);
     h = kb_user_graph_digest(&e->graph, h);
     h = kb_decay_digest(&e->decay, kb_history_digest(&e->history, h));
+    h = kb_engine_surprise_digest(e, h);
     h = kb_assignments_digest(&e->assignments, kb_pending_digest(&e->pending, h));
     h = routes_digest(e, h);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);

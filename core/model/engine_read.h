@@ -141,6 +141,7 @@ struct kb_engine_counts {
     uint64_t compared; /* decisions of an apprentice, and the sum of their matches */
     double match_sum;
     double halvings; /* that what was learned first has been forgotten by (spec/decay.h) */
+    uint64_t n_changes, last_change; /* events `changed`, and the last of them */
     double reward_sum;
     struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm: none is KB_ROUTE_STICKY */
     size_t users, arms, active_arms, stopped_arms, history_rows, n_support;

@@ -306,6 +306,8 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
         KB_TRY(plan_refit(e, spec, seq, next)); /* which is a reset as well */
     else if (is_due)
         KB_TRY(kb_engine_plan_reset(e, spec, seq, next));
+    else if (kb_engine_plan_change(e, next))
+        return KB_OK;
     else if (e->build == NULL)
         KB_TRY(kb_engine_plan_waiting(e, next));
 out:
@@ -592,6 +594,7 @@ static void apply_reset(struct kb_engine *e)
     if (s->has_tuning)
         kb_engine_keep_tuning(e, &s->tuning);
     s->has_tuning = false;
+    kb_engine_calm(e);
     e->reset_count = e->history.n_observed;
     if (!is_resampling)
         e->reset_rows = e->history.n;

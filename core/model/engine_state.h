@@ -57,6 +57,8 @@ struct kb_engine {
     size_t cap_squares;
     struct kb_history history;
     struct kb_decay decay;
+    double *surprise; /* [cap_surprise] of each arm (engine_changes.c); 0 where nothing is watched. The writer's */
+    size_t cap_surprise;
     struct kb_assignments assignments;
     struct kb_pending pending;
     struct kb_posterior *posterior;
@@ -137,6 +139,12 @@ void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t);
 /* Whether the model finds its scales out, and has not yet. */
 bool kb_engine_is_untuned(const struct kb_engine *e);
 bool kb_engine_is_tuned(const struct kb_engine *e); /* a refit has been, and others will be */
+
+/* Changes of what arms earn (engine_changes.c): whether they are looked for; surprises in digest and snapshot. */
+bool kb_engine_is_watching(const struct kb_engine *e);
+uint64_t kb_engine_surprise_digest(const struct kb_engine *e, uint64_t h);
+void kb_engine_save_surprise(const struct kb_engine *e, struct kb_writer *w);
+enum kb_err kb_engine_load_surprise(struct kb_engine *e, struct kb_reader *r);
 
 /* Median lengthscales (engine_lengthscale.c): moves those of *spec that follow the data to what the history, and the
  * catalogue as `arms_event` (may be NULL) will leave it, say. *has_moved: by more than 5 %. KB_ENOMEM. */

@@ -87,15 +87,18 @@ void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev)
         kb_posterior_prepare_unit(e->posterior, unit, &e->scratch);
 }
 
+void kb_engine_take_unit(struct kb_engine *e, uint64_t seq)
+{
+    e->history.unit = kb_decay_unit(kb_decay_halvings(&e->decay, &e->spec.forgetting));
+    if (!kb_engine_is_quiet(e, seq) && e->history.unit > kb_posterior_unit(e->posterior))
+        kb_posterior_take_unit(e->posterior, &e->scratch);
+}
+
 double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev)
 {
     kb_decay_step(&e->decay, &e->spec.forgetting, ev->at_ms);
-    const double halvings = kb_decay_halvings(&e->decay, &e->spec.forgetting);
-
-    e->history.unit = kb_decay_unit(halvings);
-    if (!kb_engine_is_quiet(e, ev->seq) && e->history.unit > kb_posterior_unit(e->posterior))
-        kb_posterior_take_unit(e->posterior, &e->scratch);
-    return halvings;
+    kb_engine_take_unit(e, ev->seq);
+    return kb_decay_halvings(&e->decay, &e->spec.forgetting);
 }
 
 /* ---- teaching ---------------------------------------------------------------------------------------- */
@@ -137,6 +140,8 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
     e->square_of[pt->user] += d_square;
     if (kb_engine_is_quiet(e, pt->seq))
         return;
+    if (d_count > 0)
+        kb_engine_compare(e, &point, d_sum);
     if (pt->is_open)
         kb_posterior_learn_open(e->posterior, &point, delta.d_count, delta.d_sum, d_square, &e->scratch);
     else

@@ -48,7 +48,15 @@ void kb_decay_step(struct kb_decay *d, const struct kb_forgetting_spec *f, int64
 
 void kb_decay_change(struct kb_decay *d, const struct kb_forgetting_spec *from)
 {
-    *d = (struct kb_decay){.base = kb_decay_halvings(d, from)};
+    *d = (struct kb_decay){
+        .base = kb_decay_halvings(d, from), .n_changes = d->n_changes, .last_change = d->last_change};
+}
+
+void kb_decay_jump(struct kb_decay *d, double left, uint64_t seq)
+{
+    d->base -= log2(left);
+    d->n_changes++;
+    d->last_change = seq;
 }
 
 /* What a type does not read does not tell two of them apart. */
@@ -75,7 +83,8 @@ uint64_t kb_decay_digest(const struct kb_decay *d, uint64_t h)
 {
     h = kb_hash_u64(kb_hash_double(h, d->base), d->steps);
     h = kb_hash_u64(kb_hash_u64(h, (uint64_t)d->first_ms), (uint64_t)d->last_ms);
-    return kb_hash_u64(h, d->has_begun);
+    h = kb_hash_u64(h, d->has_begun);
+    return d->n_changes > 0 ? kb_hash_u64(kb_hash_u64(h, d->n_changes), d->last_change) : h;
 }
 
 void kb_decay_save(const struct kb_decay *d, struct kb_writer *w)
@@ -85,6 +94,8 @@ void kb_decay_save(const struct kb_decay *d, struct kb_writer *w)
     kb_put_u64(w, (uint64_t)d->first_ms);
     kb_put_u64(w, (uint64_t)d->last_ms);
     kb_put_u64(w, d->has_begun);
+    kb_put_u64(w, d->n_changes);
+    kb_put_u64(w, d->last_change);
 }
 
 enum kb_err kb_decay_load(struct kb_decay *d, struct kb_reader *r)
@@ -94,6 +105,8 @@ enum kb_err kb_decay_load(struct kb_decay *d, struct kb_reader *r)
     d->first_ms = (int64_t)kb_get_u64(r);
     d->last_ms = (int64_t)kb_get_u64(r);
     d->has_begun = kb_get_u64(r) != 0;
+    d->n_changes = kb_get_u64(r);
+    d->last_change = kb_get_u64(r);
     if (r->rc != KB_OK)
         return r->rc;
     return kb_decay_is_valid(d) ? KB_OK : KB_ECORRUPT;

@@ -31,6 +31,7 @@ struct kb_decay {
     uint64_t steps;            /* events that have taught under it */
     int64_t first_ms, last_ms; /* when it began, and the latest time since */
     bool has_begun;            /* something has been learned under it */
+    uint64_t n_changes, last_change; /* events `changed`, under any setting, and the number of the last one */
 };
 
 /* Halvings by now, under the setting in force. */
@@ -38,6 +39,8 @@ double kb_decay_halvings(const struct kb_decay *d, const struct kb_forgetting_sp
 double kb_decay_unit(double halvings);
 /* One event teaches at at_ms. */
 void kb_decay_step(struct kb_decay *d, const struct kb_forgetting_spec *f, int64_t at_ms);
+/* Event `seq` leaves `left` of all that was learned so far. */
+void kb_decay_jump(struct kb_decay *d, double left, uint64_t seq);
 /* Another setting from here on; `from` is the one so far. */
 void kb_decay_change(struct kb_decay *d, const struct kb_forgetting_spec *from);
 

@@ -31,7 +31,8 @@
     X(KB_EV_REDACTED, "redacted")                                                                                      \
     X(KB_EV_TUNED, "tuned")                                                                                            \
     X(KB_EV_MEASURED, "measured")                                                                                      \
-    X(KB_EV_FORGOTTEN, "forgotten")
+    X(KB_EV_FORGOTTEN, "forgotten")                                                                                    \
+    X(KB_EV_CHANGED, "changed")
 
 enum kb_event_type { KB_EV_NONE, KB_EVENT_MAP(KB_WORD_ENUM) };
 extern const struct kb_words kb_event_words;
@@ -331,6 +332,10 @@ struct kb_event {
             const char *id, *event;
             int64_t happened_at_ms;
         } late;
+        struct { /* an arm earns less than it did: what has been learned so far counts less */
+            const char *arm;
+            double left; /* of its weight, in (0, 1) */
+        } changed;
         const struct kb_ev_summary *summary;
         struct {                 /* a line that is gone: of a user who was erased, or that no fold took */
             const char *dropped; /* what stood there and why it went; NULL: erased */

@@ -126,6 +126,7 @@ const struct kb_field kb_fields[] = {
     CHOICE("/aggregation", aggregation, aggregation, KB_AGG_N, BOOK),
     CHOICE("/forgetting/type", forgetting.type, forgetting, KB_FORGET_N, NONE),
     REAL("/forgetting/discount", forgetting.discount, 0.999, INSIDE_UNIT, NONE),
+    FLAG("/forgetting/detect_changes", forgetting.detects_changes, NONE, LATE),
     REAL("/routing/holdout/share", routing.holdout, 0, FROM(0, 1), BOOK),
     REAL("/forgetting/half_life_s", forgetting.half_life_s, 86400, FROM(0.001, 1e9), NONE),
     /* 0: no news is no reward */

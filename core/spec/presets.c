@@ -162,7 +162,7 @@ enum kb_err kb_spec_preset(struct kb_spec *spec, const char *name, uint32_t cont
     spec->conf.score = p->score;
     if (p->noise > 0)
         spec->conf.noise = p->noise;
-    spec->is_tuned = p->is_tuned;
+    spec->is_tuned = spec->forgetting.detects_changes = p->is_tuned;
     if (p->is_tuned && p->repr == KB_REPR_EXACT)
         kb_spec_learn(spec, KB_LEARNED_APART);
     else if (p->is_tuned)

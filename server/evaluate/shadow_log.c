@@ -114,6 +114,7 @@ static enum kb_err take(struct ld_shadow *s, const struct kb_event *ev, struct k
         return take_summary(s, own, msg);
     case KB_EV_DICTIONARY:
     case KB_EV_TUNED:
+    case KB_EV_CHANGED: /* of a model that is not its own */
     case KB_EV_REDACTED:
     case KB_EV_MEASURED: /* metrics are the tenant's, whose objective alone is learned */
         s->n_passed++;

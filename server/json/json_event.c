@@ -309,6 +309,9 @@ static const struct ld_row redacted[] = {
 /* Learning starts anew; what stands before it stays in the log. */
 static const struct ld_row forgotten[] = {HEAD, BY};
 
+/* An arm earns less than it did; `left` of what was learned so far counts on. */
+static const struct ld_row changed[] = {HEAD, ID("arm", 0, EV(changed.arm)), REAL("left", 0, EV(changed.left))};
+
 /* --- dictionary ---------------------------------------------------------------------------------------- */
 
 static const struct ld_row sums_rows[] = {
@@ -618,6 +621,8 @@ static const struct ld_row forgetting_rows[] = {
     FLAG("begun", 0, PART(totals.decay.has_begun)), REAL("halvings", 0, PART(totals.decay.base)),
     COUNT("events", PART(totals.decay.steps)),      TIME("first", 0, PART(totals.decay.first_ms)),
     TIME("latest", 0, PART(totals.decay.last_ms)),  REAL("observations", 0, PART(totals.n_learned)),
+    {"changes", LD_ROW_COUNT, OPTIONAL, PART(totals.decay.n_changes), .rule = &count},
+    {"last_change", LD_ROW_COUNT, OPTIONAL, PART(totals.decay.last_change), .rule = &count},
 };
 static const struct ld_rows forgetting = LD_ROWS(forgetting_rows);
 
@@ -719,6 +724,7 @@ static const struct {
     [KB_EV_TUNED] = {LD_ROWS(tuned), open_tuned, close_tuned},
     [KB_EV_MEASURED] = {LD_ROWS(measured), NULL, NULL},
     [KB_EV_FORGOTTEN] = {LD_ROWS(forgotten), NULL, NULL},
+    [KB_EV_CHANGED] = {LD_ROWS(changed), NULL, NULL},
 };
 
 /* Those of a type, where a part of a summary, or whether it is a reset, says which. */

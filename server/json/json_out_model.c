@@ -255,6 +255,26 @@ static void put_scales(struct ld_text *t, const struct kb_engine *e)
     ld_text_lit(t, "]}");
 }
 
+/* Where it has happened: that arms earned less than foretold, and what became of what was learned (`changed`). */
+static void put_changes(struct ld_text *t, const struct kb_engine_counts *counts)
+{
+    char words[160];
+
+    if (counts->n_changes == 0)
+        return;
+    (void)snprintf(words, sizeof words,
+                   "What arms earn has changed %llu time%s, last by event %llu: what was learned before it counts next "
+                   "to nothing.",
+                   (unsigned long long)counts->n_changes, counts->n_changes > 1 ? "s" : "",
+                   (unsigned long long)counts->last_change);
+    ld_text_key(t, "changes");
+    ld_text_lit(t, "{");
+    ld_text_put_count(t, "count", counts->n_changes);
+    ld_text_put_count(t, "last", counts->last_change);
+    ld_text_put_string(t, "words", words);
+    ld_text_lit(t, "}");
+}
+
 /* What takes long is left to ld_end_model. */
 int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, struct ld_model_text *m)
 {
@@ -279,6 +299,7 @@ int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, st
     ld_text_put_count(t, "seq", v->counts->seq);
     put_dictionary(t, e, posterior);
     put_scales(t, e);
+    put_changes(t, v->counts);
     ld_text_put_string(t, "digest", digest);
     ld_text_put_string(t, "content_digest", content);
     return 0;

@@ -364,7 +364,8 @@ const struct ld_rules ld_forgetting_rules = {(const struct ld_rule[]){
     {.key = "type", .choices = (const char *const[]){"none", "discount", "half_life", NULL}},
     {.key = "discount", .lo = 0, .hi = 1, .is_lo_open = true, .is_hi_open = true},
     {.key = "half_life_s", .lo = 0.001, .hi = 1000000000},
-}, 3, 0x0};
+    {.key = "detect_changes"},
+}, 4, 0x0};
 
 const struct ld_rules ld_routing_rules = {(const struct ld_rule[]){
     {.key = "holdout"},

@@ -192,7 +192,7 @@ enum { LD_RULE_TYPE, LD_RULE_EPSILON, LD_RULE_SCALE, LD_RULE_GAMMA_SCALE, LD_RUL
 extern const struct ld_rules ld_rule_rules;
 extern const struct ld_rule ld_split_weight_rule;
 
-enum { LD_FORGETTING_TYPE, LD_FORGETTING_DISCOUNT, LD_FORGETTING_HALF_LIFE_S };
+enum { LD_FORGETTING_TYPE, LD_FORGETTING_DISCOUNT, LD_FORGETTING_HALF_LIFE_S, LD_FORGETTING_DETECT_CHANGES };
 extern const struct ld_rules ld_forgetting_rules;
 
 enum { LD_ROUTING_HOLDOUT, LD_ROUTING_STICKY, LD_ROUTING_STOPPED, LD_ROUTING_APPRENTICE };

@@ -76,6 +76,9 @@ void ld_row_index(struct ld_row *row, const struct kb_event *ev)
     case KB_EV_TUNED:
         row->is_reset = ev->as.dictionary.is_reset && !ev->as.dictionary.is_begun;
         break;
+    case KB_EV_CHANGED:
+        row->arm = ev->as.changed.arm;
+        break;
     case KB_EV_FORGOTTEN: /* a fold teaches nothing before it */
         row->is_reset = true;
         break;

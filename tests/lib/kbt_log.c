@@ -161,6 +161,9 @@ static struct kb_event copy_event(struct kb_event ev, const struct kb_spec *spec
     case KB_EV_ACTIVATED:
         ev.as.activated.decision = copy_text(ev.as.activated.decision);
         break;
+    case KB_EV_CHANGED:
+        ev.as.changed.arm = copy_text(ev.as.changed.arm);
+        break;
     case KB_EV_DICTIONARY:
     case KB_EV_TUNED:
         ev.as.dictionary.atoms =

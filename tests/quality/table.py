@@ -68,7 +68,7 @@ def far_table(runs):
 def drift_table(runs):
     lines = [f"| task | row | whole | first half | second half | second / first | asked at most {MOST_DRIFT:g} |", "|---" * 7 + "|"]
     for task in runs.of("drift"):
-        for row in ROWS:
+        for row in (row for of, row in runs.halves if of == task):
             first, second = runs.mean(task, row, 0), runs.mean(task, row, 1)
             asked = said(second <= MOST_DRIFT * first) if row != REFERENCE and task.startswith("drift") else ""
             lines.append(f"| {task} | {row} | {runs.cell(task, row)} | {first:.1f} | {second:.1f} | {second / first:.2f} | {asked} |")

@@ -281,6 +281,10 @@ static void make_event(enum kb_event_type type, struct dice *d, struct room *r, 
     case KB_EV_REDACTED:
     case KB_EV_FORGOTTEN:
         break;
+    case KB_EV_CHANGED:
+        ev->as.changed.arm = any_id(d);
+        ev->as.changed.left = any_double(d);
+        break;
     case KB_EV_TUNED:
         make_tuned(d, r, ev);
         break;
@@ -498,6 +502,8 @@ static bool same_event(const struct kb_event *a, const struct kb_event *b)
     case KB_EV_REDACTED:
     case KB_EV_FORGOTTEN:
         return true;
+    case KB_EV_CHANGED:
+        return same_text(a->as.changed.arm, b->as.changed.arm) && same_double(a->as.changed.left, b->as.changed.left);
     case KB_EV_TUNED:
         return same_dictionary(a, b) && a->as.dictionary.n_scale == b->as.dictionary.n_scale &&
                (a->as.dictionary.n_scale == 0 || memcmp(a->as.dictionary.scale, b->as.dictionary.scale,
