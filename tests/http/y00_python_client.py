@@ -643,7 +643,7 @@ def test_mypy_agrees(tmp_path):
     if shutil.which("mypy") is None:
         pytest.skip("no mypy here (package mypy)")
     (tmp_path / "use.py").write_text("import laplaced\nc = laplaced.Client('http://h')\narm: str = c.select('u')['arm']\n"
-                                     "c.select(7)\nc.select('u')['colour']\nc.reward('d')\n")
+                                     "c.select(7.5)\nc.select(7)['colour']; c.select('u')['colour']\nc.reward('d')\n")
     mypy = ["mypy", "--config-file", str(HOME / "pyproject.toml"), "--cache-dir", str(tmp_path / "cache")]
     own = subprocess.run([*mypy, str(HOME / "src")], capture_output=True, text=True)
     assert own.returncode == 0, own.stdout

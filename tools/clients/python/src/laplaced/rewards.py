@@ -13,7 +13,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence
 
 from .errors import ConnectionFailed, LaplacedError, Problem
 from .retry import NOTHING_DONE, Retry
-from .types import RewardResult
+from .types import RewardResult, User
 
 Result = Union[RewardResult, Problem]
 Send = Callable[..., List[Result]]
@@ -48,7 +48,7 @@ class Rewards:
             id: Optional[str] = None) -> "Future[RewardResult]":
         return self.put({"decision": decision, "reward": reward, **some(arm=arm, slot=slot, metric=metric, event=event, at=at, id=id)})
 
-    def add_user(self, user: str, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, slot: Optional[str] = None, metric: Optional[str] = None,
+    def add_user(self, user: User, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, slot: Optional[str] = None, metric: Optional[str] = None,
                  event: Optional[str] = None, at: Optional[str] = None,
                  id: Optional[str] = None) -> "Future[RewardResult]":
         return self.put({"user": user, "reward": reward, **some(all=all, arm=arm, slot=slot, metric=metric, event=event, at=at, id=id)})

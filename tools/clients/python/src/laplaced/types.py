@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, Sequence, TypedDict, Union
 JSON = Any
 Candidate = Union[str, Mapping[str, Any]]
 Context = Union[Sequence[float], Mapping[str, Any]]  # a vector, or named features where the tenant has `features`
+User = Union[str, int]  # a whole number means its digits
 Slot = Union[str, Mapping[str, Any]]  # a name, or the slot with what else it has
 Attributes = Mapping[str, str]
 Edge = Sequence[Union[str, float]]
