@@ -332,7 +332,7 @@ def test_a_user_that_is_a_number_is_the_user_of_its_digits(tmp_path):
     rows = [(int(draw.integers(3)), "ab"[draw.integers(2)]) for _ in range(300)]
     def log(name):
         return "".join(json.dumps({"user": name(u), "arm": a, "reward": float(a == "ab"[u % 2]), "propensity": 0.5, "candidates": ["a", "b"]}) + "\n" for u, a in rows).encode()
-    numbers, texts, others = (evaluate("ndjson", alone, "-", "--seed", "3", stdin=log(name)) for name in (lambda u: u, str, lambda u: "u"))
+    numbers, texts, others = (evaluate("ndjson", alone, "-", "--seed", "3", stdin=log(name))["snips"] for name in (lambda u: u, str, lambda u: "u"))
     assert numbers == texts != others
     assert "user" in refused("--format", "ndjson", "--policy", "uniform", "-", stdin=log(lambda u: u + 0.5))
 
