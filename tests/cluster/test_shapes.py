@@ -107,8 +107,8 @@ def test_whoever_writes_all_have_the_same(trio, three, shape):
     filled = [e for e in events if e["type"] == "decided" and "slots" in e]
     assert len(filled) > 20 and all(len({arm["arm"] for arm in e["slate"]}) == len(e["slots"]) == 3 for e in filled)
     places = {(e["decision"], arm["arm"]) for e in filled for arm in e["slate"]}
-    assert len({(e["decision"], e.get("arm")) for e in events if e["type"] == "rewarded"} & places) > 10
-    assert kinds["decided"] > 100 and kinds["rewarded"] + kinds["measured"] > 50, kinds
+    assert len({(e["decision"], e.get("arm")) for e in events if e["type"] in ("rewarded", "measured", "late")} & places) > 10
+    assert kinds["decided"] > 100 and kinds["rewarded"] + kinds["measured"] + kinds["late"] > 50, kinds
     decisions = [e["decision"] for e in events if e["type"] in ("expired",)]
     assert len(decisions) == len(set(decisions))
     for api in three:
