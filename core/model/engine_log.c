@@ -169,15 +169,24 @@ static enum kb_err measure_reward(double reward, struct kb_errmsg *msg)
                : kb_fail(KB_ERANGE, msg, "/reward", "expected at most %g in size", KB_MOST_MAGNITUDE);
 }
 
-/* Of the draw of slot i; 0: it was not drawn. Candidates that are not told are the catalogue's active arms, where there
- * are any; those of a slot lack the arms of the slots before it. */
-static double importance_of(const struct kb_engine *e, const struct kb_event *ev, size_t i)
+/* How many slot i was drawn from. Candidates that are not told are the catalogue's active arms, where there are any;
+ * those of a slot lack the arms of the slots before it. 0: not known. */
+static size_t candidates_of(const struct kb_engine *e, const struct kb_event *ev, size_t i)
 {
     const size_t n = ev->as.decided.among != NULL ? ev->as.decided.n_among : e->arms.n_active;
 
+    if (ev->as.decided.draws != NULL && ev->as.decided.draws[i].n_candidates > 0)
+        return ev->as.decided.draws[i].n_candidates;
+    return n > i ? n - i : 0;
+}
+
+/* Of the draw of slot i; 0: it was not drawn. */
+static double importance_of(const struct kb_engine *e, const struct kb_event *ev, size_t i)
+{
     if (i > 0 && ev->as.decided.draws == NULL)
         return 0;
-    return kb_importance(n > i ? n - i : 0, i > 0 ? ev->as.decided.draws[i].propensity : ev->as.decided.propensity);
+    return kb_importance(candidates_of(e, ev, i),
+                         i > 0 ? ev->as.decided.draws[i].propensity : ev->as.decided.propensity);
 }
 
 /* What slot i of a new entry has of the event, but for its arm. */

@@ -196,7 +196,8 @@ static enum kb_err record_slot(struct filling *f, size_t i, const struct kb_deci
                                       .context = other_context(f, i),
                                       .propensity = d->propensity[d->chosen],
                                       .mean = d->mean[d->chosen],
-                                      .level = d->level};
+                                      .level = d->level,
+                                      .n_candidates = (uint32_t)d->n};
     return KB_OK;
 }
 

@@ -325,6 +325,18 @@ def test_a_graph_of_users_lets_friends_teach_each_other(tmp_path):
     assert "bad.csv" in refused("--format", "csv", "--policy", friends, "--graph", tmp_path / "bad.csv", tmp_path / "log.csv")
 
 
+def test_a_user_that_is_a_number_is_the_user_of_its_digits(tmp_path):
+    """Users teach themselves alone, so other names would be other estimates."""
+    alone = config(tmp_path, algorithm="lin-ucb-per-user", arm_dim=0)
+    draw = np.random.default_rng(4)
+    rows = [(int(draw.integers(3)), "ab"[draw.integers(2)]) for _ in range(300)]
+    def log(name):
+        return "".join(json.dumps({"user": name(u), "arm": a, "reward": float(a == "ab"[u % 2]), "propensity": 0.5, "candidates": ["a", "b"]}) + "\n" for u, a in rows).encode()
+    numbers, texts, others = (evaluate("ndjson", alone, "-", "--seed", "3", stdin=log(name))["snips"] for name in (lambda u: u, str, lambda u: "u"))
+    assert numbers == texts != others
+    assert "user" in refused("--format", "ndjson", "--policy", "uniform", "-", stdin=log(lambda u: u + 0.5))
+
+
 def test_bytes_that_are_no_text_do_not_spoil_the_report():
     got = evaluate("csv", "uniform", "-", "--skip-bad", "1", stdin=generic("u,a,1,0.5", "u,b,\xff,0.5").replace(b"\xc3\xbf", b"\xff"))
     assert got["n"] == 1 and any("\ufffd" in warning for warning in got["warnings"])

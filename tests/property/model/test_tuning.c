@@ -336,6 +336,51 @@ START_TEST(the_mean_is_that_of_a_uniform_choice)
 }
 END_TEST
 
+/* A slot of few candidates weighs more than one of many, whatever those of the other slots are. */
+START_TEST(the_mean_counts_what_each_slot_was_drawn_from)
+{
+    static const double propensity[3] = {0.25, 0.5, 1}, reward[3] = {1, -2, 5};
+    static const uint32_t of[3] = {12, 2, 9};
+    struct kbt_log log;
+    const struct kb_spec spec = spec_of(0);
+    double weight = 0, weighted = 0;
+    size_t n = 0;
+
+    open_log(&log, &spec);
+    put_arms(&log, 20);
+    for (size_t i = 0; i < 5; i++) { /* the refit of twelve rewards comes with the next */
+        struct kb_ev_slot slots[3];
+        struct kb_ev_draw draws[3];
+        const char *id = name_of('d', i);
+
+        for (size_t k = 0; k < 3; k++) {
+            slots[k] = (struct kb_ev_slot){name_of('a', (i + k) % 20), NULL};
+            draws[k] = (struct kb_ev_draw){.id = name_of('s', k), .propensity = propensity[k], .n_candidates = of[k]};
+            weight += i < 4 ? 1 / (of[k] * propensity[k]) : 0;
+            weighted += i < 4 ? reward[k] / (of[k] * propensity[k]) : 0;
+        }
+        live(&log, (struct kb_event){.type = KB_EV_DECIDED,
+                                     .as.decided = {.decision = id,
+                                                    .user = "u",
+                                                    .slots = slots,
+                                                    .n_slots = 3,
+                                                    .draws = draws,
+                                                    .propensity = propensity[0],
+                                                    .expires_at_ms = INT64_MAX / 2}});
+        for (size_t k = 0; k < 3; k++) {
+            struct kb_event ev = kbt_rewarded(id, reward[k]);
+
+            ev.as.rewarded.arm = slots[k].arm;
+            live(&log, ev);
+        }
+    }
+    const struct kb_tuning *t = kb_engine_tunings(log.live, &n);
+    ck_assert(t[n - 1].rewards == 12);
+    ck_assert_double_eq_tol(t[n - 1].prior.mean, weighted / weight, 1e-12);
+    kbt_log_close(&log);
+}
+END_TEST
+
 START_TEST(two_thousand_zeros_leave_all_arms_alive)
 {
     struct kbt_log log;
@@ -785,6 +830,7 @@ int main(void)
         {the_unit_of_rewards_changes_nothing_but_itself, 1}, {before_the_first_refit_arms_are_drawn_alike, 1},
         {values_that_are_fixed_stay, 1}, {without_tuning_nothing_moves, 1},
         {what_was_found_outlives_a_change_of_something_else, 1}, {the_mean_is_that_of_a_uniform_choice, 1},
+        {the_mean_counts_what_each_slot_was_drawn_from, 1},
         {two_thousand_zeros_leave_all_arms_alive, 1}, {variances_are_those_that_the_rewards_were_made_with, 1},
         {the_unit_of_a_coordinate_changes_no_decision, 1},
         {where_a_lengthscale_is_told_coordinates_are_as_they_come, 1},

@@ -151,7 +151,8 @@ static void make_decided(struct dice *d, struct room *r, struct kb_event *ev)
                                           .propensity = i == 0 ? ev->as.decided.propensity : any_probability(d),
                                           .mean = roll(d) % 2 ? any_double(d) : (double)NAN,
                                           .context = roll(d) % 2 ? ev->as.decided.context : NULL,
-                                          .level = (uint32_t)(roll(d) % (KB_MAX_LEVEL + 1))};
+                                          .level = (uint32_t)(roll(d) % (KB_MAX_LEVEL + 1)),
+                                          .n_candidates = (uint32_t)(roll(d) % 1000)};
     ev->as.decided.draws = is_named ? r->draws : NULL;
     ev->as.decided.mean = roll(d) % 4 > 0 ? any_double(d) : (double)NAN;
     ev->as.decided.route = (enum kb_route)(roll(d) % KB_ROUTE_N);
@@ -429,7 +430,7 @@ static bool same_decided(const struct kb_event *a, const struct kb_event *b)
     for (size_t i = 0; is_same && a->as.decided.draws != NULL && i < a->as.decided.n_slots; i++) {
         const struct kb_ev_draw *x = &a->as.decided.draws[i], *y = &b->as.decided.draws[i];
         is_same = same_text(x->id, y->id) && same_double(x->propensity, y->propensity) &&
-                  same_double(x->mean, y->mean) && x->level == y->level &&
+                  same_double(x->mean, y->mean) && x->level == y->level && x->n_candidates == y->n_candidates &&
                   (x->context == NULL) == (y->context == NULL) &&
                   (x->context == NULL || same_vector(x->context, y->context, CONTEXT_DIM));
     }
