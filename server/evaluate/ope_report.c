@@ -130,6 +130,7 @@ void ld_ope_report_describe(struct ld_ope_report *r, const struct ld_ope_origin 
         {"skip-bad", NULL, (double)from->read.skip_bad},
         {"hash-seed", NULL, (double)from->read.hash_seed},
         {"map", from->map, nan},
+        {"metric", from->metric, nan},
         {"version", LD_VERSION, nan},
     };
 
