@@ -112,7 +112,8 @@ static double reward_of(const struct ld_own_log *s, const struct ld_own_open *o,
     return isnan(o->reward[k]) && !o->is_deferred ? s->d->o.default_reward : o->reward[k];
 }
 
-/* Slot k behind the first, whose arm may be in the catalogue no more. 0, -1 or LD_DECISIONS_BROKEN with why. */
+/* Slot k behind the first. Its arm may be no candidate of the first, or in the catalogue no more. 0, -1 or
+ * LD_DECISIONS_BROKEN with why. */
 static int read_slot(struct ld_own_log *s, const struct ld_own_open *o, size_t k, const struct ld_logged *first)
 {
     const struct kb_ev_slot *slot = &o->ev.as.decided.slots[k];
@@ -123,8 +124,6 @@ static int read_slot(struct ld_own_log *s, const struct ld_own_open *o, size_t k
     if (arm == KB_ID_NONE)
         return -1;
     struct ld_logged *out = ld_decisions_slot(d, k, first, NULL, arm);
-    if (out->chosen == out->n && o->ev.as.decided.among != NULL)
-        return ld_decisions_fail(d, "candidates", "the arm of slot \"%.60s\" is not among them", draw->id);
     if (out->chosen == out->n)
         ld_decisions_slot_add(d, out, arm);
     out->slot = draw->id;
