@@ -9,7 +9,7 @@
 #include "types/settings.h"
 
 #define LD_MOST_EVALUATED 8u
-#define LD_N_ESTIMATORS 5u
+#define LD_N_ESTIMATORS 7u
 #define LD_EVALUATION_ID_BYTES 65 /* bytes, with the NUL */
 #define LD_EVALUATIONS_KEPT 20u
 
