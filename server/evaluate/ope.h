@@ -38,8 +38,8 @@ enum ld_ope_kind {
     LD_OPE_N
 };
 
-const char *ld_ope_name(int kind); /* "replay", "ips", "snips", "clipped_ips", "dr", "ips_by_slot", "pseudo_inverse"; NULL past the
-                                  end */
+const char *ld_ope_name(int kind); /* "replay", "ips", "snips", "clipped_ips", "dr", "ips_by_slot", "pseudo_inverse";
+                                  NULL past the end */
 
 /* What time goes into. */
 enum ld_ope_part { LD_OPE_SURVEY, LD_OPE_JUDGE, LD_OPE_INTERVALS, LD_OPE_PARTS };
@@ -81,7 +81,7 @@ struct ld_ope_result {
     double reward_lo, reward_hi, mean_reward;
     double min_ess;
     struct ld_ope_estimate estimate[LD_OPE_N];
-    struct ld_ope_estimate logged; /* what the logging policy earned: the mean reward */
+    struct ld_ope_estimate logged;       /* what the logging policy earned: the mean reward */
     struct ld_ope_estimate logged_total; /* and of all slots of a decision together */
     struct ld_ope_series series[LD_OPE_BY_SLOT], rewards;
     struct ld_ope_slots slots;

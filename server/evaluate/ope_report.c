@@ -122,7 +122,9 @@ void ld_ope_report_describe(struct ld_ope_report *r, const struct ld_ope_origin 
     const double nan = (double)NAN;
     const struct ld_ope_report_parameter all[] = {
         {"format", from->format, nan},
-        {"estimators", from->estimators != NULL ? from->estimators : "replay,ips,snips,clipped_ips,dr,ips_by_slot,pseudo_inverse", nan},
+        {"estimators",
+         from->estimators != NULL ? from->estimators : "replay,ips,snips,clipped_ips,dr,ips_by_slot,pseudo_inverse",
+         nan},
         {"level", NULL, from->level_percent},
         {"intervals", r->o->is_bernstein ? "bernstein" : "bootstrap", nan},
         {"resamples", NULL, (double)r->o->n_resamples},

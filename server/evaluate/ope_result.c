@@ -126,7 +126,7 @@ static double slots_size(const struct ld_ope_slots *s, int kind)
 static void refuse_few(const struct ld_ope_run *u, int kind, char *out)
 {
     const struct ld_ope_result *r = u->r;
-    const double ess = is_of_slots(r, kind)      ? slots_size(&r->slots, kind)
+    const double ess = is_of_slots(r, kind)     ? slots_size(&r->slots, kind)
                        : kind == LD_OPE_CLIPPED ? r->clipped_ess
                                                 : r->ess;
 

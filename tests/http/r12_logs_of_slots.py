@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from harness import NDJSON, run_ctl, tenant_path
-from r00_evaluate import ESTIMATORS, dsjson_text, evaluate, refused
+from r00_evaluate import ESTIMATORS, dsjson_line, dsjson_text, evaluate, refused
+from r03_evaluations import evaluate as evaluation
 from r10_logs import hashed, observed
 
 MODEL = {"algorithm": "ek-ucb", "context_dim": 2, "arm_dim": 2, "tune": False}
@@ -109,6 +110,58 @@ def test_estimates_are_those_of_the_tenants_own_log(ctl, events, tmp_path):
         assert want["n"] == got["n"] > 35
         for estimator in ESTIMATORS:
             assert got[estimator] == want[estimator], (policy, estimator)
+
+
+def weigh(lines):
+    """Terms of both estimators of slots, and totals, of the uniform policy, by the lines of the export."""
+    terms = []
+    for line in lines:
+        shown, w, r = 0, [], []
+        outcomes = line.get("_outcomes") or [{"_p": [line["_label_probability"]], "_label_cost": line["_label_cost"]}]
+        for slot, outcome in zip(line["c"].get("_slots", [{}]), outcomes, strict=True):
+            n = len(slot.get("_inc", range(len(line["c"]["_multi"]) - shown)))
+            w.append(1 / n / outcome["_p"][0])
+            r.append(-outcome.get("_label_cost", 0))
+            shown += 1
+        if "_label_cost" in outcomes[0]:
+            terms.append((float(np.dot(w, r)), (1 + sum(w) - len(w)) * sum(r), sum(r)))
+    return np.array(terms)
+
+
+def test_estimators_of_slots_are_dense_sums_here_and_in_the_server(api, ctl, name, events, tmp_path):
+    ctl("export", "--format", "dsjson", str(tmp_path / "out"))
+    want = weigh(map(json.loads, (tmp_path / "out").read_text().splitlines()))
+    options = ("--min-ess", "0.1", "--max-unsupported", "1")
+    job = evaluation(api, name, ["uniform"])
+    plain = tmp_path / "plain.ndjson"
+    plain.write_text("".join(json.dumps(e) + "\n" for e in events))
+    for got in (evaluate("dsjson", "uniform", tmp_path / "out", *options), evaluate("ndjson", "uniform", plain, *options), job):
+        assert got["n"] == len(want) and got["most_slots"] == 3
+        for i, key in enumerate(("ips_by_slot", "pseudo_inverse", "logged_total")):
+            assert got[key]["estimate"] == pytest.approx(want[:, i].mean(), rel=1e-12)
+            assert got[key]["standard_error"] == pytest.approx(want[:, i].std() / len(want) ** 0.5, rel=1e-9)
+            assert got[key]["lower"] < got[key]["estimate"] < got[key]["upper"]
+        for i, key in enumerate(("ips_by_slot", "pseudo_inverse")):
+            assert got["gain"][key]["estimate"] == pytest.approx((want[:, i] - want[:, 2]).mean(), rel=1e-9)
+    logged = evaluate("dsjson", "logged", tmp_path / "out", *options)
+    assert logged["ips_by_slot"]["estimate"] == logged["pseudo_inverse"]["estimate"] == pytest.approx(want[:, 2].mean(), rel=1e-12)
+
+
+def test_without_slots_both_are_ips(tmp_path):
+    (tmp_path / "log").write_text(dsjson_text([dsjson_line(i % 3, [0.5, 0.3, 0.2], -1.0 * (i % 2)) for i in range(60)]))
+    got = evaluate("dsjson", "uniform", tmp_path / "log")
+    assert got["ips_by_slot"] == got["pseudo_inverse"] == got["ips"] and got["logged_total"] == got["logged"] and got["most_slots"] == 1
+    assert got["gain"]["ips_by_slot"] == got["gain"]["pseudo_inverse"] == got["gain"]["ips"]
+
+
+def test_a_slot_without_a_propensity_refuses_estimators_of_slots_alone(tmp_path):
+    lines = [json.loads(json.dumps(line(GOOD))) for _ in range(9)]
+    lines[4]["_outcomes"][1].pop("_p")
+    (tmp_path / "log").write_text(dsjson_text(lines))
+    got = evaluate("dsjson", "uniform", tmp_path / "log", "--max-unsupported", "1")
+    for key in ("ips_by_slot", "pseudo_inverse"):
+        assert got[key] == {"refused": "1 of 9 events have a slot without a propensity"}
+    assert got["ips"]["estimate"] == pytest.approx(2 / 3)
 
 
 # ---- lines of others ----------------------------------------------------------------------------------------------------------

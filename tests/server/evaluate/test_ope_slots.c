@@ -58,7 +58,8 @@ static double reward(size_t slot, const size_t *shown)
     return REWARD[slot][shown[slot]] * (world == INTERACTION && slot == 1 && shown[0] == 0 ? 0.5 : 1);
 }
 
-/* Sums over all answers: what the target earns; and what it would earn in each slot behind what the log showed. */
+/* Sums over all answers of all slots: what the target earns; and what it would earn in each slot behind what the log
+ * showed. */
 static void values(double *whole, double *by_slot)
 {
     *whole = *by_slot = 0;
@@ -66,9 +67,9 @@ static void values(double *whole, double *by_slot)
         const size_t shown[N_SLOTS] = {i % N_ARMS, i / N_ARMS % N_ARMS, i / N_ARMS / N_ARMS};
         double pi = 1, mu = 1;
 
-        for (size_t s = 0; s < n_slots(); s++)
+        for (size_t s = 0; s < N_SLOTS; s++)
             pi *= target(s, shown[0], shown[s]);
-        for (size_t s = 0; s < n_slots() && (s > 0 || n_slots() > 1 || i < N_ARMS); s++) {
+        for (size_t s = 0; s < N_SLOTS; s++) {
             /* slots behind this one are summed over: count each answer up to it once */
             bool is_first = true;
             for (size_t later = s + 1; later < N_SLOTS; later++)
@@ -76,8 +77,7 @@ static void values(double *whole, double *by_slot)
             if (is_first)
                 *by_slot += mu * target(s, shown[0], shown[s]) * reward(s, shown);
             mu *= share(s, shown, shown[s]);
-            if (n_slots() > 1 || i < N_ARMS)
-                *whole += pi * reward(s, shown);
+            *whole += pi * reward(s, shown);
         }
     }
 }
