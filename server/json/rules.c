@@ -62,10 +62,11 @@ const struct ld_rules ld_evaluation_rules = {(const struct ld_rule[]){
     {.key = "policies", .lo = 1, .hi = 8},
     {.key = "from", .lo = 0, .hi = 9007199254740991},
     {.key = "to", .lo = 0, .hi = 9007199254740991},
-    {.key = "estimators", .choices = (const char *const[]){"replay", "ips", "snips", "clipped_ips", "dr", NULL}, .lo = 1, .hi = 5},
+    {.key = "estimators", .choices = (const char *const[]){"replay", "ips", "snips", "clipped_ips", "dr", "ips_by_slot", "pseudo_inverse", NULL}, .lo = 1, .hi = 7},
+    {.key = "metric", .lo = 1, .hi = 64},
     {.key = "note", .lo = 1, .hi = 16384},
     {.key = "id", .lo = 1, .hi = 64},
-}, 6, 0x1};
+}, 7, 0x1};
 
 const struct ld_rules ld_arm_policy_rules = {(const struct ld_rule[]){
     {.key = "arm", .lo = 1, .hi = 256},

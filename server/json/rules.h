@@ -61,8 +61,8 @@ extern const struct ld_rules ld_arms_patch_rules;
 enum { LD_COMPACT_KEEP_EVENTS };
 extern const struct ld_rules ld_compact_rules;
 
-enum { LD_EVALUATION_POLICIES, LD_EVALUATION_FROM, LD_EVALUATION_TO, LD_EVALUATION_ESTIMATORS, LD_EVALUATION_NOTE,
-       LD_EVALUATION_ID };
+enum { LD_EVALUATION_POLICIES, LD_EVALUATION_FROM, LD_EVALUATION_TO, LD_EVALUATION_ESTIMATORS, LD_EVALUATION_METRIC,
+       LD_EVALUATION_NOTE, LD_EVALUATION_ID };
 extern const struct ld_rules ld_evaluation_rules;
 
 enum { LD_ARM_POLICY_ARM };
