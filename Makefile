@@ -107,7 +107,7 @@ $(OUT)/server/shared/pg_%.o: CFLAGS_ALL += -isystem $(PG_INCLUDE)
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/0010_generations.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/registry_0004.sql schema/shared_0001.sql schema/shared_0002.sql schema/shared_0003.sql schema/shared_0004.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/0010_generations.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/registry_0004.sql schema/shared_0001.sql schema/shared_0002.sql schema/shared_0003.sql schema/shared_0004.sql schema/shared_0005.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@

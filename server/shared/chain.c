@@ -1,5 +1,6 @@
 /* The hash that chains the batches of a shared log, and words for its outcomes: see shared_log.h. */
 #include <sodium.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -49,6 +50,14 @@ bool ld_shared_replace(struct ld_text *out, const struct ld_shared_batch *batch,
     return from == end && !out->is_failed;
 }
 
+unsigned ld_log_version(void)
+{
+    const char *text = getenv("LAPLACED_LOG_VERSION");
+    const long n = text != NULL ? strtol(text, NULL, 10) : 0;
+
+    return n > 0 && n < (long)LD_LOG_VERSION ? (unsigned)n : LD_LOG_VERSION;
+}
+
 const char *ld_shared_say(enum ld_shared_rc rc)
 {
     static const char *const said[] = {
@@ -60,6 +69,7 @@ const char *ld_shared_say(enum ld_shared_rc rc)
         [LD_SHARED_FORKED] = "the shared log has other lines than this server",
         [LD_SHARED_NOMEM] = "out of memory",
         [LD_SHARED_REWRITTEN] = "lines of the shared log were rewritten, and this server's copy is being renewed",
+        [LD_SHARED_NEWER] = "the shared log has lines of a version that this server does not know: it is to be upgraded",
     };
 
     return said[rc];

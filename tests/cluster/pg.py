@@ -321,7 +321,8 @@ class Cluster:
                 continue
             shutil.rmtree(instance.data)
             primary = self.primary
-            run("pg_basebackup", "-D", instance.data, "-h", primary.home, "-p", primary.port, "-U", "postgres", "-c", "fast", "--no-sync")
+            patient = f"host={primary.home} port={primary.port} user=postgres options='-c wal_sender_timeout=60s'"  # a busy machine copies for seconds
+            run("pg_basebackup", "-D", instance.data, "-d", patient, "-c", "fast", "--no-sync")
             self.configure(instance)
             self.make_standby(instance)
             (instance.home / "dead").unlink()
