@@ -178,6 +178,8 @@ enum pg_fit ld_pg_try(struct pg_log *l, struct pg_conn **out, int64_t deadline, 
 enum pg_fit ld_pg_prove(struct pg_log *l, struct pg_conn *c, int64_t deadline, struct ld_message *why);
 /* What the columns of PG_STATE say. */
 enum pg_fit ld_pg_judge(bool is_trusted, const PGresult *r, int *n_standbys, struct ld_message *why);
+/* Says that the log's lines are of a version that this program does not know, and returns rc. */
+int ld_pg_is_newer(unsigned version, int rc, struct ld_message *why);
 /* DOWN, or NEWER where that is why there is no connection. */
 enum ld_shared_rc ld_pg_why_none(struct pg_log *l);
 /* What the last look has found. */

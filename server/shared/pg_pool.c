@@ -48,6 +48,12 @@ void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct 
         ld_log(LD_LOG_WARN, "the shared log cannot be written: %s", why->text);
 }
 
+int ld_pg_is_newer(unsigned version, int rc, struct ld_message *why)
+{
+    return ld_fail_as(rc, why, "lines of the shared log may have version %u, this program knows %u: upgrade it", version,
+                      ld_log_version());
+}
+
 /* `names` is read by everybody, the rows of standbys by roles that may read statistics. */
 enum pg_fit ld_pg_judge(bool is_trusted, const PGresult *r, int *n_standbys, struct ld_message *why)
 {
@@ -62,9 +68,7 @@ enum pg_fit ld_pg_judge(bool is_trusted, const PGresult *r, int *n_standbys, str
                                        "the shared log's tables have version %lld, this program knows %d",
                                        (long long)version, ld_pg_schema_version());
     if (lines > ld_log_version())
-        return (enum pg_fit)ld_fail_as(PG_NEWER, why,
-                                       "lines of the shared log may have version %lld, this program knows %u: upgrade it",
-                                       (long long)lines, ld_log_version());
+        return (enum pg_fit)ld_pg_is_newer((unsigned)lines, PG_NEWER, why);
     if (strcmp(commit, "on") != 0)
         return (enum pg_fit)ld_fail_as(PG_UNFIT, why, "synchronous_commit is %s, not on", commit);
     if (is_trusted)

@@ -203,7 +203,7 @@ static enum ld_shared_rc read_first(struct pg_conn *c, struct reading *at, int64
         }
         rc = at->version <= ld_log_version()
                  ? check_place(at, tip, place)
-                 : (enum ld_shared_rc)ld_fail_as(LD_SHARED_NEWER, at->why, "%s", ld_shared_say(LD_SHARED_NEWER));
+                 : (enum ld_shared_rc)ld_pg_is_newer(at->version, LD_SHARED_NEWER, at->why);
         if (rc == LD_SHARED_OK && at->seen.seq == 0 && at->first > 0)
             at->seen.seq = at->first - 1; /* where the chain begins */
     }
@@ -214,6 +214,14 @@ static enum ld_shared_rc read_first(struct pg_conn *c, struct reading *at, int64
         *page = NULL;
     }
     return rc;
+}
+
+/* What a call returns. A log that may have lines of a newer version is noted at once: nothing of it is to be used. */
+static enum ld_shared_rc ended(struct pg_log *l, enum ld_shared_rc rc, const struct ld_message *why)
+{
+    if (rc == LD_SHARED_NEWER)
+        ld_pg_note(l, PG_NEWER, -1, why);
+    return rc == LOST ? ld_pg_why_none(l) : rc;
 }
 
 /* --- a turn ----------------------------------------------------------------------------------------------- */
@@ -332,7 +340,7 @@ enum ld_shared_rc ld_pg_take(struct ld_shared_log *log, uint64_t id, const struc
             break;
         rc = take_on(l, c, &at, deadline, turn);
     }
-    return rc == LOST ? ld_pg_why_none(l) : rc;
+    return ended(l, rc, why);
 }
 
 /* --- a tenant that comes whole ------------------------------------------------------------------------------ */
@@ -396,7 +404,7 @@ enum ld_shared_rc ld_pg_make(struct ld_shared_log *log, const char *name, struct
             ld_pg_put(l, c);
         }
     }
-    return rc == LOST ? ld_pg_why_none(l) : rc;
+    return ended(l, rc, why);
 }
 
 enum ld_shared_rc ld_pg_read(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
@@ -420,5 +428,5 @@ enum ld_shared_rc ld_pg_read(struct ld_shared_log *log, uint64_t id, const struc
             rc = tell_all(&at, page);
         PQclear(page);
     }
-    return rc == LOST ? ld_pg_why_none(l) : rc;
+    return ended(l, rc, why);
 }
