@@ -96,7 +96,13 @@ static bool compact(int i, uint64_t keep)
     return is_done;
 }
 
-/* What the books of a tenant count, as text. */
+static int by_value(const void *a, const void *b)
+{
+    return memcmp(a, b, 8);
+}
+
+/* What the books of a tenant count, as text: words in order, since open decisions stand where they met others in a
+ * table of hashes, behind all names. */
 static char *books_of(struct ld_tenant *t)
 {
     static char text[1 << 20];
@@ -114,8 +120,11 @@ static char *books_of(struct ld_tenant *t)
         if (strcmp(rows.row[i].name, LD_UNKNOWN_BOOK) != 0) {
             n += (size_t)snprintf(text + n, sizeof text - n, "%s %llu:", rows.row[i].name,
                                   (unsigned long long)rows.row[i].seq);
+            unsigned char *body = rows.row[i].body;
+            const size_t n_odd = rows.row[i].n_body % 8;
+            qsort(body + n_odd, rows.row[i].n_body / 8, 8, by_value);
             for (size_t k = 0; k < rows.row[i].n_body && n + 3 < sizeof text; k++)
-                n += (size_t)snprintf(text + n, sizeof text - n, "%02x", rows.row[i].body[k]);
+                n += (size_t)snprintf(text + n, sizeof text - n, "%02x", body[k]);
         }
     ld_book_rows_close(&rows);
     return strdup(text);
