@@ -99,8 +99,8 @@ int ld_pg_upgrade(const char *url, unsigned *version, struct ld_message *why)
 
     if (is_done && older[0] != '\0')
         is_done = ld_fail(why, "servers that do not know version %u of the lines are there: %s", known, older) == 0;
-    is_done = is_done && raise_to(pg, known, why) &&
-              ask(pg, "SELECT log_version FROM laplaced.common", now, sizeof now, why);
+    is_done =
+        is_done && raise_to(pg, known, why) && ask(pg, "SELECT log_version FROM laplaced.common", now, sizeof now, why);
     PQfinish(pg);
     *version = (unsigned)atoi(now);
     return is_done ? 0 : -1;

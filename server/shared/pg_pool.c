@@ -50,8 +50,8 @@ void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct 
 
 int ld_pg_is_newer(unsigned version, int rc, struct ld_message *why)
 {
-    return ld_fail_as(rc, why, "lines of the shared log may have version %u, this program knows %u: upgrade it", version,
-                      ld_log_version());
+    return ld_fail_as(rc, why, "lines of the shared log may have version %u, this program knows %u: upgrade it",
+                      version, ld_log_version());
 }
 
 /* `names` is read by everybody, the rows of standbys by roles that may read statistics. */

@@ -201,9 +201,8 @@ static enum ld_shared_rc read_first(struct pg_conn *c, struct reading *at, int64
             at->first = (uint64_t)ld_pg_int(tip, 0, 4);
             at->version = (unsigned)ld_pg_int(tip, 0, 6);
         }
-        rc = at->version <= ld_log_version()
-                 ? check_place(at, tip, place)
-                 : (enum ld_shared_rc)ld_pg_is_newer(at->version, LD_SHARED_NEWER, at->why);
+        rc = at->version <= ld_log_version() ? check_place(at, tip, place)
+                                             : (enum ld_shared_rc)ld_pg_is_newer(at->version, LD_SHARED_NEWER, at->why);
         if (rc == LD_SHARED_OK && at->seen.seq == 0 && at->first > 0)
             at->seen.seq = at->first - 1; /* where the chain begins */
     }

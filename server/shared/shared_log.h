@@ -248,6 +248,9 @@ const char *ld_shared_behind(const char *body, size_t n_body, uint64_t n);
 bool ld_shared_replace(struct ld_text *out, const struct ld_shared_batch *batch, const struct ld_shared_line *line,
                        size_t n, size_t *at);
 
+/* The first line, counted from 0, at which two bodies differ; either may end before it. chain.c */
+uint64_t ld_shared_first_difference(const char *a, size_t n_a, const char *b, size_t n_b);
+
 /* A sentence for the outcome. */
 const char *ld_shared_say(enum ld_shared_rc rc);
 

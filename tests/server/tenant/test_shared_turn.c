@@ -893,8 +893,9 @@ START_TEST(a_tenant_that_chose_nothing_refuses_while_the_log_is_away)
 }
 END_TEST
 
-/* Slots are of version 2 of the lines. Who knows version 1 alone (LAPLACED_LOG_VERSION) goes on beside others until the log allows 2, and then neither reads nor
- * writes; nothing is a fork, and it goes on where it was when it is a newer one. */
+/* Slots are of version 2 of the lines. Who knows version 1 alone (LAPLACED_LOG_VERSION) goes on beside others until the
+ * log allows 2, and then neither reads nor writes; nothing is a fork, and it goes on where it was when it is a newer
+ * one. */
 START_TEST(a_newer_server_writes_what_older_ones_know_and_an_older_one_keeps_away)
 {
     static const char slots[] = "{\"user\":\"u\",\"decision\":\"two\",\"slots\":[{\"id\":\"s\"},{\"id\":\"t\"}]}";
