@@ -107,7 +107,7 @@ $(OUT)/server/shared/pg_%.o: CFLAGS_ALL += -isystem $(PG_INCLUDE)
 $(OUT)/core/linalg/lower_solve.o $(OUT)/core/linalg/tiled.o: CFLAGS_ALL += -ffp-contract=fast # sums of products alone: one instruction for both
 
 # Migrations, the API contract and the page of errors, embedded as C strings (symbols in server/embed.h).
-EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/0010_generations.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/registry_0004.sql schema/shared_0001.sql schema/shared_0002.sql schema/shared_0003.sql schema/shared_0004.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
+EMBED := schema/0001_tenant.sql schema/0002_summary.sql schema/0003_pieces.sql schema/0004_books.sql schema/0005_reward_ids.sql schema/0006_types.sql schema/0007_metrics.sql schema/0008_evaluations.sql schema/0009_copies.sql schema/0010_generations.sql schema/registry_0001.sql schema/registry_0002.sql schema/registry_0003.sql schema/registry_0004.sql schema/shared_0001.sql schema/shared_0002.sql schema/shared_0003.sql schema/shared_0004.sql schema/shared_0005.sql openapi.yaml openapi-3.0.yaml docs/ERRORS.md
 $(OUT)/embed.c: $(EMBED) tools/embed.sh
 	@mkdir -p $(@D)
 	sh tools/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
@@ -169,9 +169,9 @@ SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% check-cluster run-cluster layers walks lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
+    $(call wants,--test,test test-% check-cluster acceptance-cluster run-cluster layers walks lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
-    $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster run-cluster test-monitoring bench-scale bench-servers) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
+    $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster acceptance-cluster run-cluster test-monitoring bench-scale bench-servers) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
 $(shell $(SETUP) $(WANTED) >&2)
@@ -180,7 +180,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers walks format format-check bench bench-room bench-arms bench-names bench-spaces bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-scale bench-servers bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
+.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster acceptance-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers walks format format-check bench bench-room bench-arms bench-names bench-spaces bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-scale bench-servers bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -206,6 +206,18 @@ test-pg: all $(CLUSTER_TESTS) ## the shared log against Debian's PostgreSQL, wit
 	sh tests/run.sh $(OUT) cluster
 check-cluster: test-pg ## minutes: the same, then three servers on it: deaths of servers and of the primary, one service for whoever asks; CLUSTER_DEATHS=20
 	sh tests/run.sh $(OUT) nodes
+# What a release is judged by; QUICK=1 takes what CI has time for. Each count may be given: make acceptance-cluster PARTITIONS=10
+DEATHS ?= $(if $(QUICK),10,300)
+PRIMARY_DEATHS ?= $(if $(QUICK),1,20)
+STOPS ?= $(if $(QUICK),2,20)
+PARTITIONS ?= $(if $(QUICK),2,100)
+POWER ?= $(if $(QUICK),2,20)
+acceptance-cluster: all ## an hour and a half: servers and primaries that die or stand still, networks that part and power that fails, under writers; as root; build/acceptance/cluster.jsonl; QUICK=1, PARTITIONS=10 CLUSTER_SEED=7
+	@mkdir -p $(BUILD)/acceptance
+	rm -f $(BUILD)/acceptance/cluster.jsonl
+	CLUSTER_TALLY=$(abspath $(BUILD))/acceptance/cluster.jsonl CLUSTER_DEATHS=$(DEATHS) CLUSTER_PRIMARY_DEATHS=$(PRIMARY_DEATHS) CLUSTER_STOPS=$(STOPS) CLUSTER_PARTITIONS=$(PARTITIONS) CLUSTER_POWER=$(POWER) \
+	    sh tests/run.sh $(OUT) acceptance
+	cat $(BUILD)/acceptance/cluster.jsonl
 test-property: core-tests ## property tests over every preset
 	sh tests/run.sh $(OUT) property
 JOBS ?= 1

@@ -2,7 +2,7 @@
 # Runs the tests that were built and sums them up in one last line: "N passed, N failed". Exit status 1 when one
 # failed, when a program did not report, or when nothing ran.
 #
-#   sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http|cluster|nodes]      nodes: three servers on PostgreSQL
+#   sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http|cluster|nodes|acceptance]      nodes: three servers on PostgreSQL; acceptance: what a release of them is judged by
 #   sh tests/run.sh OUT package                          the Debian package that `make deb` has left; package-chroot: in a bare Debian; package-deep: built twice as well
 #   sh tests/run.sh OUT hammered                         its server under testssl, slowhttptest and wrk
 #   sh tests/run.sh OUT image                            the image that `make image` has left
@@ -150,9 +150,9 @@ run_http() {
 case $PART in
 all) parts='unit property server tools paper fuzz http' ;;
 c) parts='unit property server tools paper fuzz' ;;
-unit | property | server | tools | paper | fuzz | http | cluster | nodes | room | package | package-chroot | package-deep | hammered | image) parts=$PART ;;
+unit | property | server | tools | paper | fuzz | http | cluster | nodes | acceptance | room | package | package-chroot | package-deep | hammered | image) parts=$PART ;;
 *)
-    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http|cluster|nodes|package|package-chroot|package-deep|hammered|image], or OUT room NAME" >&2
+    echo "usage: sh tests/run.sh OUT [c|unit|property|server|tools|paper|fuzz|http|cluster|nodes|acceptance|package|package-chroot|package-deep|hammered|image], or OUT room NAME" >&2
     exit 2
     ;;
 esac
@@ -166,6 +166,7 @@ for part in $parts; do
         ;;
     package) seen='' run_pytest "$ROOT/tests/packaging/a00_package.py" ;;
     nodes) seen='' run_pytest -s "$ROOT/tests/cluster" --ignore="$ROOT/tests/cluster/test_cluster_ctl.py" ${CLUSTER_PICK:+-k "$CLUSTER_PICK"} ;;
+    acceptance) seen='' run_pytest -s "$ROOT/tests/cluster/test_acceptance.py" ;;
     package-chroot) seen='' run_pytest -s "$ROOT/tests/packaging/b00_chroot.py" ;;
     hammered) seen='' run_pytest -s "$ROOT/tests/packaging/d00_hammered.py" ;;
     image) seen='' run_pytest -s "$ROOT/tests/packaging/c00_image.py" ;;

@@ -24,6 +24,7 @@ extern const char ld_embed_shared_0001_sql[];
 extern const char ld_embed_shared_0002_sql[];
 extern const char ld_embed_shared_0003_sql[];
 extern const char ld_embed_shared_0004_sql[];
+extern const char ld_embed_shared_0005_sql[];
 extern const char ld_embed_openapi_yaml[];
 extern const char ld_embed_openapi_3_0_yaml[];
 extern const char ld_embed_ERRORS_md[];

@@ -1,5 +1,6 @@
 /* The hash that chains the batches of a shared log, and words for its outcomes: see shared_log.h. */
 #include <sodium.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -49,6 +50,26 @@ bool ld_shared_replace(struct ld_text *out, const struct ld_shared_batch *batch,
     return from == end && !out->is_failed;
 }
 
+uint64_t ld_shared_first_difference(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < n_a && i < n_b; i++) {
+        if (a[i] != b[i])
+            return n;
+        n += b[i] == '\n';
+    }
+    return n;
+}
+
+unsigned ld_log_version(void)
+{
+    const char *text = getenv("LAPLACED_LOG_VERSION");
+    const long n = text != NULL ? strtol(text, NULL, 10) : 0;
+
+    return n > 0 && n < (long)LD_LOG_VERSION ? (unsigned)n : LD_LOG_VERSION;
+}
+
 const char *ld_shared_say(enum ld_shared_rc rc)
 {
     static const char *const said[] = {
@@ -60,6 +81,8 @@ const char *ld_shared_say(enum ld_shared_rc rc)
         [LD_SHARED_FORKED] = "the shared log has other lines than this server",
         [LD_SHARED_NOMEM] = "out of memory",
         [LD_SHARED_REWRITTEN] = "lines of the shared log were rewritten, and this server's copy is being renewed",
+        [LD_SHARED_NEWER] =
+            "the shared log has lines of a version that this server does not know: it is to be upgraded",
     };
 
     return said[rc];

@@ -37,7 +37,7 @@ static bool ask(PGconn *pg, const char *sql, char *out, size_t n, struct ld_mess
 
 /* In order; the tables have as many versions as there are files. A new one is a new file in schema/ and a row here. */
 static const char *const migrations[] = {ld_embed_shared_0001_sql, ld_embed_shared_0002_sql, ld_embed_shared_0003_sql,
-                                         ld_embed_shared_0004_sql};
+                                         ld_embed_shared_0004_sql, ld_embed_shared_0005_sql};
 
 int ld_pg_schema_version(void)
 {
@@ -67,6 +67,47 @@ static int find_version(PGconn *pg, struct ld_message *why)
     return ask(pg, "SELECT max(number) FROM laplaced.version", found, sizeof found, why) ? atoi(found) : -1;
 }
 
+/* --- lines ------------------------------------------------------------------------------------------------ */
+
+static bool raise_to(PGconn *pg, unsigned version, struct ld_message *why)
+{
+    char sql[96];
+
+    (void)snprintf(sql, sizeof sql, "UPDATE laplaced.common SET log_version = %u WHERE log_version < %u", version,
+                   version);
+    return ask(pg, sql, NULL, 0, why);
+}
+
+/* Servers that were heard of lately and would have to keep away; "": there is none. False with why. */
+static bool find_older(PGconn *pg, unsigned version, char *names, size_t n, struct ld_message *why)
+{
+    char sql[256];
+
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT coalesce(string_agg(name, ', ' ORDER BY name), '') FROM laplaced.node WHERE log_version < %u"
+                   " AND seen_at > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 15000",
+                   version);
+    return ask(pg, sql, names, n, why);
+}
+
+int ld_pg_upgrade(const char *url, unsigned *version, struct ld_message *why)
+{
+    const unsigned known = ld_log_version();
+    PGconn *pg = reach(url, why);
+    char older[256] = "", now[32] = "0";
+    bool is_done = pg != NULL && find_older(pg, known, older, sizeof older, why);
+
+    if (is_done && older[0] != '\0')
+        is_done = ld_fail(why, "servers that do not know version %u of the lines are there: %s", known, older) == 0;
+    is_done =
+        is_done && raise_to(pg, known, why) && ask(pg, "SELECT log_version FROM laplaced.common", now, sizeof now, why);
+    PQfinish(pg);
+    *version = (unsigned)atoi(now);
+    return is_done ? 0 : -1;
+}
+
+/* --- tables ----------------------------------------------------------------------------------------------- */
+
 int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
 {
     const int known = ld_pg_schema_version();
@@ -74,10 +115,13 @@ int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
     int version = pg != NULL ? find_version(pg, why) : -1;
 
     *is_new = version == 0;
+    const bool is_made = version == 0;
     if (version > known)
         version = ld_fail(why, "the tables of the shared log have version %d, this program knows %d", version, known);
     while (version >= 0 && version < known)
         version = migrate(pg, version + 1, why) ? version + 1 : -1;
+    if (is_made && version == known && !raise_to(pg, ld_log_version(), why))
+        version = -1; /* nobody is there who would not know it */
     PQfinish(pg);
     return version == known ? 0 : -1;
 }
@@ -106,6 +150,7 @@ static void read_node(void *out, const PGresult *r, int row)
     read_text(n->name, sizeof n->name, r, row, 0);
     read_text(n->version, sizeof n->version, r, row, 1);
     n->silent_ms = ld_pg_int(r, row, 2);
+    n->log_version = (unsigned)ld_pg_int(r, row, 3);
 }
 
 static void read_tenant(void *out, const PGresult *r, int row)
@@ -144,9 +189,10 @@ static bool look_at(struct ld_pg_view *v, struct pg_conn *c, bool is_trusted, in
     (void)snprintf(v->port, sizeof v->port, "%s", PQport(c->pg));
     v->version = PQserverVersion(c->pg);
     v->health.since_ms = ld_now_ms();
-    if (is_there)
+    if (is_there) {
         v->health.is_up = ld_pg_judge(is_trusted, r, &v->health.n_standbys, &v->health.why) == PG_FIT;
-    else
+        v->log_version = (unsigned)ld_pg_int(r, 0, 8);
+    } else
         (void)ld_pg_say(why, "", r != NULL ? PQresultErrorMessage(r) : c->why.text);
     PQclear(r);
     return is_there &&

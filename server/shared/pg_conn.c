@@ -22,7 +22,8 @@
     " SELECT id, $3::bigint, $4::bigint, $5::bigint, $6::text, $7::bigint, $8::bytea, $9::bytea FROM moved"
 
 #define TIP                                                                                                            \
-    "SELECT last, hash, deleted_at IS NOT NULL, generation, first, kept FROM laplaced.tenant WHERE id = $1::bigint"
+    "SELECT last, hash, deleted_at IS NOT NULL, generation, first, kept,"                                              \
+    " (SELECT log_version FROM laplaced.common) FROM laplaced.tenant WHERE id = $1::bigint"
 
 /* The number's row is locked from here to the commit, so that numbers become known in their order. A log that was set
  * back has had greater ones, which copies know. */
@@ -54,9 +55,13 @@ static const char *const sql_of[PG_N] = {
         " current_setting('synchronous_standby_names'),"
         " (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state IN ('sync', 'quorum')),"
         " (SELECT count(*) FROM pg_stat_replication WHERE sync_state IS NULL),"
-        " (SELECT max(number)::bigint FROM laplaced.version)",
-    [PG_BEAT] = "INSERT INTO laplaced.node (name, version, seen_at) VALUES ($1::text, $2::text, " NOW ")"
-                " ON CONFLICT (name) DO UPDATE SET version = excluded.version, seen_at = excluded.seen_at",
+        " (SELECT max(number)::bigint FROM laplaced.version),"
+        " (SELECT coalesce(serves, number)::bigint FROM laplaced.version ORDER BY number DESC LIMIT 1),"
+        " (SELECT log_version FROM laplaced.common)",
+    [PG_BEAT] =
+        "INSERT INTO laplaced.node (name, version, log_version, seen_at) VALUES ($1::text, $2::text, $3::bigint, " NOW
+        ") ON CONFLICT (name) DO UPDATE SET version = excluded.version, log_version = excluded.log_version,"
+        " seen_at = excluded.seen_at",
     [PG_LOCK] = TIP " FOR UPDATE",
     [PG_TIP] = TIP,
     [PG_PLACE] = "SELECT hash FROM laplaced.batch WHERE tenant = $1::bigint AND seq = $2::bigint",
@@ -77,7 +82,8 @@ static const char *const sql_of[PG_N] = {
                     " $3::bigint, $4::bigint, $5::bytea)",
     [PG_SYNC] = "SELECT current_setting('synchronous_standby_names') <> ''",
     [PG_BATCH] = "SELECT node, nonce FROM laplaced.batch WHERE tenant = $1::bigint AND seq = $2::bigint",
-    [PG_FIND] = "SELECT " TENANT " FROM laplaced.tenant WHERE name = $1::text AND deleted_at IS NULL",
+    [PG_FIND] = "SELECT " TENANT ", (SELECT log_version FROM laplaced.common) FROM laplaced.tenant"
+                " WHERE name = $1::text AND deleted_at IS NULL",
     [PG_MAKE] = "INSERT INTO laplaced.tenant (name, created_at) VALUES ($1::text, " NOW ")"
                 " ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING",
     [PG_DROP] = NOTED "UPDATE laplaced.tenant SET deleted_at = " NOW " WHERE id = $1::bigint AND deleted_at IS NULL",
@@ -86,7 +92,7 @@ static const char *const sql_of[PG_N] = {
     [PG_STANDBYS] = "SELECT application_name, coalesce(state, ''), coalesce(sync_state, ''),"
                     " coalesce((pg_current_wal_flush_lsn() - flush_lsn)::bigint, -1) FROM pg_stat_replication"
                     " ORDER BY application_name",
-    [PG_NODES] = "SELECT name, version, " NOW " - seen_at FROM laplaced.node ORDER BY name",
+    [PG_NODES] = "SELECT name, version, " NOW " - seen_at, log_version FROM laplaced.node ORDER BY name",
     [PG_REPORT] = "UPDATE laplaced.node SET generation = $2::bigint WHERE name = $1::text",
     [PG_LAGGARDS] = "SELECT name FROM laplaced.node WHERE generation < $1::bigint AND seen_at > " NOW " - 15000"
                     " ORDER BY name COLLATE \"C\"",

@@ -205,6 +205,7 @@ static const struct ld_shared_ops pg_ops = {
     .compact = ld_pg_compact,
     .books = ld_pg_books,
     .release = ld_pg_release,
+    .version = ld_pg_version,
     .make = ld_pg_make,
     .put = ld_pg_put_batch,
     .settle = ld_pg_settle,

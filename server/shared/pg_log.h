@@ -37,6 +37,10 @@ int ld_pg_log_open(struct ld_shared_log **out, const struct ld_pg_config *config
 /* Makes the tables, where there are none: *is_new tells; brings those of an older version up. 0, or -1 with why. */
 int ld_pg_init(const char *url, bool *is_new, struct ld_message *why);
 
+/* Lets servers write lines of the newest version that this program knows (ld_log_version): *version tells which that is
+ * now. 0, or -1 with why: a server that does not know it was heard of lately. */
+int ld_pg_upgrade(const char *url, unsigned *version, struct ld_message *why);
+
 /* The shared log as an operator wants to see it. Texts are cut to their field. */
 struct ld_pg_standby {
     char name[64], state[32], sync[32]; /* as pg_stat_replication has them; "" where the role may not see them */
@@ -44,7 +48,8 @@ struct ld_pg_standby {
 };
 struct ld_pg_node {
     char name[64], version[32];
-    int64_t silent_ms; /* since it was seen */
+    int64_t silent_ms;    /* since it was seen */
+    unsigned log_version; /* of lines, that it knows */
 };
 struct ld_pg_tenant {
     char name[64];
@@ -52,7 +57,8 @@ struct ld_pg_tenant {
 };
 struct ld_pg_view {
     char host[256], port[32];
-    int version; /* PostgreSQL's: 150020 is 15.20 */
+    int version;          /* PostgreSQL's: 150020 is 15.20 */
+    unsigned log_version; /* of lines that may be written */
     struct ld_shared_health health;
     struct ld_pg_standby *standbys;
     struct ld_pg_node *nodes;

@@ -144,6 +144,7 @@ struct pg_log {
     struct ld_shared_turn *turns;
     struct ld_shared_health health;
     bool is_unfit;  /* it answers, and may not acknowledge */
+    bool is_newer;  /* its lines may be of a version that this program does not know */
     bool is_known;  /* health is more than a guess */
     unsigned first; /* of the addresses: the next connection begins there */
     unsigned epoch; /* moves when the log may not be used: connections of before are not used any more */
@@ -157,6 +158,7 @@ enum pg_fit {
     PG_AWAY,  /* it does not answer */
     PG_UNFIT, /* it may not acknowledge, now */
     PG_ALIEN, /* it has no tables of ours, or newer ones */
+    PG_NEWER, /* lines of a version that this program does not know may be in it */
 };
 
 /* When a call that begins now has to be over. PostgreSQL's own limit for locks comes before it. */
@@ -176,6 +178,10 @@ enum pg_fit ld_pg_try(struct pg_log *l, struct pg_conn **out, int64_t deadline, 
 enum pg_fit ld_pg_prove(struct pg_log *l, struct pg_conn *c, int64_t deadline, struct ld_message *why);
 /* What the columns of PG_STATE say. */
 enum pg_fit ld_pg_judge(bool is_trusted, const PGresult *r, int *n_standbys, struct ld_message *why);
+/* Says that the log's lines are of a version that this program does not know, and returns rc. */
+int ld_pg_is_newer(unsigned version, int rc, struct ld_message *why);
+/* DOWN, or NEWER where that is why there is no connection. */
+enum ld_shared_rc ld_pg_why_none(struct pg_log *l);
 /* What the last look has found. */
 void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct ld_message *why);
 void ld_pg_drain(struct pg_log *l);
@@ -188,7 +194,8 @@ struct ld_shared_turn {
     struct pg_conn *c;
     uint64_t id;
     struct ld_shared_place seen;
-    uint64_t first; /* the log's first line */
+    uint64_t first;   /* the log's first line */
+    unsigned version; /* of lines that may be written */
     struct ld_shared_turn *next;
     pthread_mutex_t busy; /* whoever uses the connection: the turn's thread, or the one that keeps it alive */
     int64_t used_us;
@@ -209,6 +216,7 @@ enum ld_shared_rc ld_pg_books(struct ld_shared_log *log, uint64_t id,
 enum ld_shared_rc ld_pg_append(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                struct ld_message *why);
 void ld_pg_release(struct ld_shared_turn *turn);
+unsigned ld_pg_version(const struct ld_shared_turn *turn);
 enum ld_shared_rc ld_pg_make(struct ld_shared_log *log, const char *name, struct ld_shared_turn **turn, uint64_t *id,
                              struct ld_message *why);
 enum ld_shared_rc ld_pg_put_batch(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,

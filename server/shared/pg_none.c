@@ -23,6 +23,13 @@ int ld_pg_init(const char *url, bool *is_new, struct ld_message *why)
     return ld_fail(why, WITHOUT);
 }
 
+int ld_pg_upgrade(const char *url, unsigned *version, struct ld_message *why)
+{
+    (void)url;
+    *version = 0;
+    return ld_fail(why, WITHOUT);
+}
+
 int ld_pg_look_at(struct ld_pg_view **out, const char *url, bool is_trusted, struct ld_message *why)
 {
     (void)url;

@@ -31,7 +31,8 @@ void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct 
     if (!l->is_known || l->health.is_up != is_up)
         l->health.since_ms = ld_now_ms();
     l->is_known = true;
-    l->is_unfit = fit == PG_UNFIT || fit == PG_ALIEN;
+    l->is_unfit = fit == PG_UNFIT || fit == PG_ALIEN || fit == PG_NEWER;
+    l->is_newer = fit == PG_NEWER;
     l->epoch += !is_up;
     l->first += !is_up;
     l->health.is_up = is_up;
@@ -47,19 +48,27 @@ void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct 
         ld_log(LD_LOG_WARN, "the shared log cannot be written: %s", why->text);
 }
 
+int ld_pg_is_newer(unsigned version, int rc, struct ld_message *why)
+{
+    return ld_fail_as(rc, why, "lines of the shared log may have version %u, this program knows %u: upgrade it",
+                      version, ld_log_version());
+}
+
 /* `names` is read by everybody, the rows of standbys by roles that may read statistics. */
 enum pg_fit ld_pg_judge(bool is_trusted, const PGresult *r, int *n_standbys, struct ld_message *why)
 {
     const char *const commit = PQgetvalue(r, 0, 0), *const names = PQgetvalue(r, 0, 3);
     const int n = (int)ld_pg_int(r, 0, 4);
     const bool is_hidden = ld_pg_int(r, 0, 5) > 0;
-    const int64_t version = ld_pg_int(r, 0, 6);
+    const int64_t version = ld_pg_int(r, 0, 6), serves = ld_pg_int(r, 0, 7), lines = ld_pg_int(r, 0, 8);
 
     *n_standbys = is_hidden || is_trusted ? -1 : n;
-    if (version != ld_pg_schema_version())
+    if (version < ld_pg_schema_version() || serves > ld_pg_schema_version())
         return (enum pg_fit)ld_fail_as(PG_ALIEN, why,
                                        "the shared log's tables have version %lld, this program knows %d",
                                        (long long)version, ld_pg_schema_version());
+    if (lines > ld_log_version())
+        return (enum pg_fit)ld_pg_is_newer((unsigned)lines, PG_NEWER, why);
     if (strcmp(commit, "on") != 0)
         return (enum pg_fit)ld_fail_as(PG_UNFIT, why, "synchronous_commit is %s, not on", commit);
     if (is_trusted)
@@ -83,6 +92,7 @@ static enum pg_fit beat(struct pg_log *l, struct pg_conn *c, int64_t deadline, s
 
     ld_pg_add_text(&args, l->config.node);
     ld_pg_add_text(&args, LD_VERSION);
+    ld_pg_add_int(&args, ld_log_version());
     c->is_warned = false;
     r = ld_pg_ask(c, PG_BEAT, &args, deadline);
     if (c->is_broken || c->is_warned)
@@ -175,6 +185,14 @@ static bool is_hopeless(struct pg_log *l, struct ld_message *why)
     }
     (void)pthread_mutex_unlock(&l->lock);
     return is_so;
+}
+
+enum ld_shared_rc ld_pg_why_none(struct pg_log *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    const bool is_newer = l->is_newer;
+    (void)pthread_mutex_unlock(&l->lock);
+    return is_newer ? LD_SHARED_NEWER : LD_SHARED_DOWN;
 }
 
 struct pg_conn *ld_pg_get(struct pg_log *l, int64_t deadline, struct ld_message *why)

@@ -18,7 +18,8 @@
 struct reading {
     uint64_t id;
     struct ld_shared_place seen, tip;
-    uint64_t first; /* the log's first line */
+    uint64_t first;   /* the log's first line */
+    unsigned version; /* of lines that may be written */
     ld_shared_take_fn fn;
     void *arg;
     struct ld_message *why;
@@ -198,8 +199,10 @@ static enum ld_shared_rc read_first(struct pg_conn *c, struct reading *at, int64
             get_hash(at->tip.hash, tip, 0, 1);
             at->tip.generation = (uint64_t)ld_pg_int(tip, 0, 3);
             at->first = (uint64_t)ld_pg_int(tip, 0, 4);
+            at->version = (unsigned)ld_pg_int(tip, 0, 6);
         }
-        rc = check_place(at, tip, place);
+        rc = at->version <= ld_log_version() ? check_place(at, tip, place)
+                                             : (enum ld_shared_rc)ld_pg_is_newer(at->version, LD_SHARED_NEWER, at->why);
         if (rc == LD_SHARED_OK && at->seen.seq == 0 && at->first > 0)
             at->seen.seq = at->first - 1; /* where the chain begins */
     }
@@ -210,6 +213,14 @@ static enum ld_shared_rc read_first(struct pg_conn *c, struct reading *at, int64
         *page = NULL;
     }
     return rc;
+}
+
+/* What a call returns. A log that may have lines of a newer version is noted at once: nothing of it is to be used. */
+static enum ld_shared_rc ended(struct pg_log *l, enum ld_shared_rc rc, const struct ld_message *why)
+{
+    if (rc == LD_SHARED_NEWER)
+        ld_pg_note(l, PG_NEWER, -1, why);
+    return rc == LOST ? ld_pg_why_none(l) : rc;
 }
 
 /* --- a turn ----------------------------------------------------------------------------------------------- */
@@ -239,6 +250,11 @@ void ld_pg_end_turn(struct ld_shared_turn *turn)
     (void)pthread_mutex_destroy(&turn->busy);
     ld_pg_put(l, turn->c);
     free(turn);
+}
+
+unsigned ld_pg_version(const struct ld_shared_turn *turn)
+{
+    return turn->version;
 }
 
 void ld_pg_release(struct ld_shared_turn *turn)
@@ -300,6 +316,7 @@ static enum ld_shared_rc take_on(struct pg_log *l, struct pg_conn *c, struct rea
         rc = take_rest(turn, at);
     turn->seen = at->seen;
     turn->first = at->first;
+    turn->version = at->version;
     if (rc == LD_SHARED_OK)
         *out = turn;
     else
@@ -322,14 +339,14 @@ enum ld_shared_rc ld_pg_take(struct ld_shared_log *log, uint64_t id, const struc
             break;
         rc = take_on(l, c, &at, deadline, turn);
     }
-    return rc == LOST ? LD_SHARED_DOWN : rc;
+    return ended(l, rc, why);
 }
 
 /* --- a tenant that comes whole ------------------------------------------------------------------------------ */
 
 /* BEGIN; the tenant's row, where there is none; the row. */
-static enum ld_shared_rc make_row(struct pg_conn *c, const char *name, struct ld_shared_tenant *out, int64_t deadline,
-                                  struct ld_message *why)
+static enum ld_shared_rc make_row(struct pg_conn *c, const char *name, struct ld_shared_tenant *out, unsigned *version,
+                                  int64_t deadline, struct ld_message *why)
 {
     enum { BEGUN, MADE, FOUND, N };
     struct pg_args args = {0};
@@ -348,8 +365,10 @@ static enum ld_shared_rc make_row(struct pg_conn *c, const char *name, struct ld
         rc = refused(c, r[MADE], why);
     else if (!ld_pg_is(r[FOUND], PGRES_TUPLES_OK) || PQntuples(r[FOUND]) == 0)
         rc = refused(c, r[FOUND], why);
-    else
+    else {
         ld_pg_read_tenant(out, r[FOUND], 0, 0);
+        *version = (unsigned)ld_pg_int(r[FOUND], 0, 7);
+    }
     if (rc == LD_SHARED_OK && out->tip.seq > 0)
         rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_BEHIND, why, "there is a tenant of the name");
     for (int i = 0; i < N; i++)
@@ -363,6 +382,7 @@ enum ld_shared_rc ld_pg_make(struct ld_shared_log *log, const char *name, struct
     struct pg_log *l = (struct pg_log *)log;
     const int64_t deadline = ld_pg_deadline(l);
     struct ld_shared_tenant found = {.id = 0};
+    unsigned version = 0;
     enum ld_shared_rc rc = LOST;
 
     *turn = NULL;
@@ -370,11 +390,11 @@ enum ld_shared_rc ld_pg_make(struct ld_shared_log *log, const char *name, struct
         struct pg_conn *c = ld_pg_get(l, deadline, why);
         if (c == NULL)
             break;
-        rc = make_row(c, name, &found, deadline, why);
+        rc = make_row(c, name, &found, &version, deadline, why);
         if (rc == LD_SHARED_OK && (*turn = calloc(1, sizeof **turn)) == NULL)
             rc = LD_SHARED_NOMEM;
         if (rc == LD_SHARED_OK) {
-            **turn = (struct ld_shared_turn){.log = l, .c = c, .id = found.id, .first = 1};
+            **turn = (struct ld_shared_turn){.log = l, .c = c, .id = found.id, .first = 1, .version = version};
             (void)pthread_mutex_init(&(*turn)->busy, NULL);
             enlist(*turn);
             *id = found.id;
@@ -383,7 +403,7 @@ enum ld_shared_rc ld_pg_make(struct ld_shared_log *log, const char *name, struct
             ld_pg_put(l, c);
         }
     }
-    return rc == LOST ? LD_SHARED_DOWN : rc;
+    return ended(l, rc, why);
 }
 
 enum ld_shared_rc ld_pg_read(struct ld_shared_log *log, uint64_t id, const struct ld_shared_place *after,
@@ -407,5 +427,5 @@ enum ld_shared_rc ld_pg_read(struct ld_shared_log *log, uint64_t id, const struc
             rc = tell_all(&at, page);
         PQclear(page);
     }
-    return rc == LOST ? LD_SHARED_DOWN : rc;
+    return ended(l, rc, why);
 }

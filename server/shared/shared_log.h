@@ -50,7 +50,18 @@ enum ld_shared_rc {
     LD_SHARED_FORKED,  /* it has other lines than we have, or fewer: an operator has to look */
     LD_SHARED_NOMEM,
     LD_SHARED_REWRITTEN, /* lines were rewritten since: what we have of it is to be renewed first */
+    LD_SHARED_NEWER,     /* its lines may be of a version that this program does not know */
 };
+
+/* The version of lines, which moves when a new kind of them comes; the log says up to which one may be written there.
+ *
+ *     1   all but those below
+ *     2   decisions with slots */
+#define LD_LOG_VERSION 2u
+#define LD_LOG_VERSION_SLOTS 2u
+
+/* The newest that this program knows; LAPLACED_LOG_VERSION=N lets a test's be an older one. chain.c */
+unsigned ld_log_version(void);
 
 #define LD_CHAIN_BYTES 16u
 
@@ -169,6 +180,8 @@ struct ld_shared_ops {
                                bool (*fn)(void *arg, const struct ld_shared_book *book), void *arg,
                                struct ld_message *why);
     void (*release)(struct ld_shared_turn *turn);
+    /* The newest version of lines that may be written in it. */
+    unsigned (*version)(const struct ld_shared_turn *turn);
     /* The turn of a tenant that is made in it: nobody sees it before the append that ends the turn, nor any line that
      * was put. BEHIND: there is one of the name. OK with *turn and its number, DOWN. */
     enum ld_shared_rc (*make)(struct ld_shared_log *l, const char *name, struct ld_shared_turn **turn, uint64_t *id,
@@ -234,6 +247,9 @@ const char *ld_shared_behind(const char *body, size_t n_body, uint64_t n);
  * is not behind already. False: memory is out, or the body has not so many lines. chain.c */
 bool ld_shared_replace(struct ld_text *out, const struct ld_shared_batch *batch, const struct ld_shared_line *line,
                        size_t n, size_t *at);
+
+/* The first line, counted from 0, at which two bodies differ; either may end before it. chain.c */
+uint64_t ld_shared_first_difference(const char *a, size_t n_a, const char *b, size_t n_b);
 
 /* A sentence for the outcome. */
 const char *ld_shared_say(enum ld_shared_rc rc);

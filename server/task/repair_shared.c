@@ -48,19 +48,6 @@ static int add_line(void *text, const struct ld_row *row)
     return ld_text_export(text, row->text, row->n_text, row->answer);
 }
 
-/* The first line, counted from 0, at which two texts differ; either may end before it. */
-static uint64_t first_difference(const struct ld_text *have, const char *body, size_t n_body)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < have->n && i < n_body; i++) {
-        if (have->data[i] != body[i])
-            return n;
-        n += body[i] == '\n';
-    }
-    return n;
-}
-
 /* For read and take. */
 static enum ld_shared_rc compare(void *arg, const struct ld_shared_batch *b)
 {
@@ -79,8 +66,11 @@ static enum ld_shared_rc compare(void *arg, const struct ld_shared_batch *b)
         rc = LD_SHARED_NOMEM;
     else if (have.n == b->n_body && memcmp(have.data, b->body, have.n) == 0)
         r->at = b->at;
-    else if (before + first_difference(&have, b->body, b->n_body) < r->last)
-        r->other = before + first_difference(&have, b->body, b->n_body) + 1;
+    else {
+        const uint64_t n = ld_shared_first_difference(have.data, have.n, b->body, b->n_body);
+        if (before + n < r->last)
+            r->other = before + n + 1;
+    }
     ld_text_close(&have);
     return rc;
 }

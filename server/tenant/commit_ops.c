@@ -172,6 +172,11 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
         return 0;
     if (ld_op_is_outdated(t, op))
         return 0;
+    if (op->again != NULL && op->event.as.decided.draws != NULL && ld_shared_version(t) < LD_LOG_VERSION_SLOTS) {
+        ld_op_refuse_busy(op, "decisions with slots wait until all servers know them (laplacectl cluster upgrade); "
+                              "nothing was recorded");
+        return 0;
+    }
     if (op->again != NULL) {
         rc = look_again(t, op, &is_over);
         if (rc != KB_OK || is_over)

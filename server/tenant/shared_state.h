@@ -39,6 +39,8 @@ struct ld_shared {
 /* shared_turn.c, with a shared log alone; the writer's. Takes the turn in it, unless it is had: what others wrote is
  * applied. The batch must be empty. False: the tenant has failed in this turn, or does here. */
 bool ld_shared_begin(struct ld_tenant *t);
+/* Of lines that may be written (LD_LOG_VERSION); the newest where the log is this server's alone. */
+unsigned ld_shared_version(const struct ld_tenant *t);
 void ld_shared_go_on(struct ld_tenant *t); /* after a commit: takes it again, where that has used it up */
 void ld_shared_end(struct ld_tenant *t);   /* gives it up */
 /* Whether the op may be looked at; else it has been answered. */

@@ -206,6 +206,11 @@ void ld_shared_end(struct ld_tenant *t)
     s->turn = NULL;
 }
 
+unsigned ld_shared_version(const struct ld_tenant *t)
+{
+    return t->shared.turn != NULL ? t->world->shared->ops->version(t->shared.turn) : LD_LOG_VERSION;
+}
+
 /* ---- ops ------------------------------------------------------------------------------------------------- */
 
 static const char *refusal(enum ld_shared_rc rc)
@@ -216,6 +221,8 @@ static const char *refusal(enum ld_shared_rc rc)
         [LD_SHARED_NOMEM] = "out of memory; nothing was recorded",
         [LD_SHARED_REWRITTEN] = "lines of the shared log were rewritten, and this server's copy is being renewed; "
                                 "nothing was recorded",
+        [LD_SHARED_NEWER] = "this server does not know all lines that may be in the shared log, and is to be upgraded; "
+                            "nothing was recorded",
     };
 
     return said[rc] != NULL ? said[rc] : "the shared log cannot be reached; nothing was recorded";

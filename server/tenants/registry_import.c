@@ -33,6 +33,10 @@ static void send_store(struct ld_tenants *r, const char *name, struct ld_store *
 
     ld_text_init(&s.body);
     s.rc = ld_nodes_ops(r)->make(r->world->shared, name, &s.turn, &s.id, &why);
+    if (s.rc == LD_SHARED_OK && ld_nodes_ops(r)->version(s.turn) < LD_LOG_VERSION)
+        s.rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, &why,
+                                             "it may have lines that older servers do not know: "
+                                             "laplacectl cluster upgrade, and ask again");
     if (s.rc == LD_SHARED_OK) {
         const int rc = ld_store_read(store, 0, SIZE_MAX, ld_shared_send_row, &s);
         if (rc != LD_STORE_OK && s.rc == LD_SHARED_OK)

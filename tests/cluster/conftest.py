@@ -12,6 +12,14 @@ def database(tmp_path_factory):
         yield cluster
 
 
+@pytest.fixture
+def mortal(tmp_path_factory):
+    """A log of a test's own, whose primary may die: the others' is not to."""
+    with pg.Cluster(tmp_path_factory.mktemp("mortal"), 2) as cluster:
+        init(cluster.url)
+        yield cluster
+
+
 @pytest.fixture(scope="module")
 def trio(database, tmp_path_factory):
     servers = Servers(tmp_path_factory.mktemp("servers"), database.url)

@@ -15,6 +15,7 @@ As a program, for tests in other languages: FOLDER holds all state, and instance
 Commits wait for any one standby (synchronous_standby_names). PostgreSQL refuses to run as root, so root runs it as
 the user postgres, or as nobody. Processes are ended by their pid, which PostgreSQL writes into its folder."""
 
+import contextlib
 import os
 import pathlib
 import pwd
@@ -27,7 +28,7 @@ import time
 
 DATABASE, ROLE = "log", "laplaced"
 SETTINGS = {
-    "listen_addresses": "127.0.0.1", "fsync": "on", "synchronous_commit": "on", "hot_standby": "on", "shared_buffers": "32MB",
+    "fsync": "on", "synchronous_commit": "on", "hot_standby": "on", "shared_buffers": "32MB",
     "max_connections": "100", "wal_keep_size": "256MB", "wal_sender_timeout": "2s", "wal_receiver_timeout": "2s",
     "wal_retrieve_retry_interval": "200ms", "wal_receiver_status_interval": "1s", "log_parameter_max_length": "0", "autovacuum": "on",
     "logging_collector": "off", "recovery_target_timeline": "latest",
@@ -92,7 +93,7 @@ def wait_for(what, seconds=30, every=0.02):
 
 
 class Instance:
-    """One PostgreSQL: its data in FOLDER/NAME/data, its port in FOLDER/NAME/port."""
+    """One PostgreSQL: its data in FOLDER/NAME/data, its port in FOLDER/NAME/port, its address in FOLDER/NAME/address where that is not loopback's."""
 
     def __init__(self, folder, name):
         self.home = pathlib.Path(folder) / name
@@ -101,6 +102,11 @@ class Instance:
     @property
     def port(self):
         return int((self.home / "port").read_text())
+
+    @property
+    def address(self):
+        path = self.home / "address"
+        return path.read_text() if path.exists() else "127.0.0.1"
 
     @property
     def pid(self):
@@ -196,8 +202,9 @@ def is_alive(pid):
 class Cluster:
     """Instances a, b, ...; what is known of them stands in the folder, so that another process may go on."""
 
-    def __init__(self, folder, n_standbys=1):
-        self.folder, self.n_standbys = pathlib.Path(folder), n_standbys
+    def __init__(self, folder, n_standbys=1, net=None):
+        """net: a Net (net.py) that has a machine for each instance, named as it is."""
+        self.folder, self.n_standbys, self.net = pathlib.Path(folder), n_standbys, net
 
     def __enter__(self):
         self.start()
@@ -220,7 +227,7 @@ class Cluster:
 
     @property
     def url(self):
-        hosts = ",".join(f"127.0.0.1:{i.port}" for i in self.instances)
+        hosts = ",".join(f"{i.address}:{i.port}" for i in self.instances)
         return f"postgresql://{ROLE}@{hosts}/{DATABASE}"
 
     def start(self):
@@ -229,23 +236,28 @@ class Cluster:
         user = owner()
         names = [chr(ord("a") + i) for i in range(1 + self.n_standbys)]
         for name, port in zip(names, free_ports(len(names))):
-            (self.folder / name).mkdir()
+            (self.folder / name).mkdir(exist_ok=True)
             (self.folder / name / "port").write_text(str(port))
+            if self.net:
+                (self.folder / name / "address").write_text(self.net.machines[name])
             if user:
                 os.chown(self.folder / name, user.pw_uid, user.pw_gid)
         if user:
             make_way(self.folder)
         first, *others = self.instances
         run("initdb", "-D", first.data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+        if self.net:
+            with open(first.data / "pg_hba.conf", "a") as f:
+                f.write("host all all samenet trust\nhost replication all samenet trust\n")
         for other in others:
             run_copy(first.data, other.data)
         self.configure(first)
         for other in others:
             self.configure(other)
             self.make_standby(other)
-        first.start()
+        self.begin(first)
         for other in others:
-            other.start(is_waiting=False)
+            self.begin(other, is_waiting=False)
         for text in (f"CREATE ROLE {ROLE} LOGIN IN ROLE pg_read_all_stats", f"CREATE DATABASE {DATABASE} OWNER {ROLE}"):
             first.sql(text, "postgres")
         for other in others:
@@ -253,16 +265,22 @@ class Cluster:
         if others:
             self.wait_synchronous()
 
+    def begin(self, instance, is_waiting=True):
+        """Starts it, on its machine."""
+        with self.net.inside(instance.name) if self.net else contextlib.nullcontext():
+            instance.start(is_waiting)
+
     def configure(self, instance):
         """No commit waits for an instance that it is itself, so all have the same list."""
         names = ", ".join(i.name for i in self.instances)
-        settings = {**SETTINGS, "port": instance.port, "unix_socket_directories": instance.home, "cluster_name": instance.name}
+        settings = {**SETTINGS, "port": instance.port, "unix_socket_directories": instance.home, "cluster_name": instance.name,
+                    "listen_addresses": instance.address}
         if len(self.instances) > 1:
             settings["synchronous_standby_names"] = f"ANY 1 ({names})"
         write(instance.data / "postgresql.auto.conf", "".join(f"{k} = '{v}'\n" for k, v in settings.items()))
 
     def conninfo(self, instance, others):
-        hosts, ports = ",".join("127.0.0.1" for _ in others), ",".join(str(i.port) for i in others)
+        hosts, ports = ",".join(i.address for i in others), ",".join(str(i.port) for i in others)
         return (f"host={hosts} port={ports} user=postgres application_name={instance.name} connect_timeout=2"
                 " target_session_attrs=read-write")
 
@@ -279,9 +297,9 @@ class Cluster:
     def wait_synchronous(self, n=1):
         wait_for(lambda: self.n_synchronous() >= n)
 
-    def kill_primary(self):
+    def kill_primary(self, dead=None):
         """Its folder stays: it is no primary any more, but may be looked at."""
-        dead = self.primary
+        dead = dead or self.primary
         dead.kill()
         write(dead.home / "dead", "")
         return dead
@@ -303,11 +321,12 @@ class Cluster:
                 continue
             shutil.rmtree(instance.data)
             primary = self.primary
-            run("pg_basebackup", "-D", instance.data, "-h", primary.home, "-p", primary.port, "-U", "postgres", "-c", "fast", "--no-sync")
+            patient = f"host={primary.home} port={primary.port} user=postgres options='-c wal_sender_timeout=60s'"  # a busy machine copies for seconds
+            run("pg_basebackup", "-D", instance.data, "-d", patient, "-c", "fast", "--no-sync")
             self.configure(instance)
             self.make_standby(instance)
             (instance.home / "dead").unlink()
-            instance.start()
+            self.begin(instance)
         self.wait_synchronous()
 
     def set(self, name, value):
@@ -346,7 +365,7 @@ def write(path, text):
 
 def run_copy(source, target):
     """A copy of a data folder that is shut down, of the same owner and mode."""
-    shutil.copytree(source, target)
+    shutil.copytree(source, target, dirs_exist_ok=True)
     user = owner()
     for path in [target, *target.rglob("*")]:
         if user:

@@ -1,7 +1,9 @@
 """Servers that share a log, for tests: each on a folder of its own, held to openapi.yaml like every server of tests/http."""
 import concurrent.futures
+import contextlib
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ sys.path[:0] = [str(ROOT / "tests" / part) for part in ("cluster", "http", "cras
 import pg  # noqa: E402
 from harness import CTL, Client, Server  # noqa: E402
 
+KEY = "a-key-of-the-tests-alone-0123456789"
 QUICK = ("--log-wait", "2000", "--log-poll", "10")
 
 
@@ -27,29 +30,53 @@ def wait_for(condition, seconds=30, what="it"):
 
 
 class Servers:
-    """Servers a, b, c, ... of one log."""
+    """Servers a, b, c, ... of one log; with a Net (net.py) on its machines sa, sb, sc, ..., where they need a key."""
 
-    def __init__(self, folder, log, n=3, args=QUICK):
-        self.folder, self.log, self.args, self.n_made, self.servers = pathlib.Path(folder), log, args, 0, []
+    def __init__(self, folder, log, n=3, args=QUICK, net=None):
+        self.folder, self.log, self.args, self.n_made, self.servers, self.net = pathlib.Path(folder), log, args, 0, [], net
+        self.key = KEY if net else None
         for _ in range(n):
             self.add()
 
     def add(self, *args):
         """One more, on an empty folder."""
         folder = self.folder / chr(ord("a") + self.n_made)
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         self.n_made += 1
         server = Server(folder, "--log", self.log, "--node", folder.name, *self.args, *args)
+        if self.net:
+            (folder / "keys").write_text(KEY + "\n")
+            server.listen = f"{self.net.machines['s' + folder.name]}:0"
+            server.args += ["--admin-key-file", str(folder / "keys")]
         self.servers.append(server)
-        return server.start()
+        return self.start(server)
+
+    def start(self, server):
+        """Where its machine is."""
+        with self.net.inside("s" + server.folder.name) if self.net else contextlib.nullcontext():
+            return server.start()
+
+    def restart(self, server):
+        server.kill()
+        self.start(server)
+
+    def remove(self, server):
+        """The last that was added, and its folder."""
+        server.close()
+        self.servers.remove(server)
+        shutil.rmtree(server.folder)
+        self.n_made -= 1
+
+    def client(self, server):
+        return Client(server, self.key)
 
     def clients(self):
-        return [Client(s) for s in self.servers]
+        return [self.client(s) for s in self.servers]
 
     def ready(self):
         """All of them."""
         for server in self.servers:
-            client = Client(server)
+            client = self.client(server)
             wait_for(lambda: client.call("GET", "/readyz", expect=(200, 503)).status == 200, 60, f"{server.folder.name} ready")
 
     def end(self):

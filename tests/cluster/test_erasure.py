@@ -9,7 +9,8 @@ import time
 import pytest
 
 from servers import QUICK, Servers, events_of, init, settle, wait_for
-from test_nodes import Writer, at_work, database, judged, mortal  # noqa: F401 (fixtures)
+from test_nodes import database  # noqa: F401 (a fixture)
+from writers import Writer, at_work, judged
 import pg
 from harness import Client
 from ledger import Ledger

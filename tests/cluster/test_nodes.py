@@ -1,9 +1,6 @@
 """Three servers, one log in PostgreSQL with a synchronous standby: what a client sees is one service, whoever dies."""
 import collections
-import contextlib
-import itertools
 import json
-import os
 import random
 import re
 import subprocess
@@ -15,10 +12,8 @@ import pytest
 from servers import Servers, at_once, events_of, init, log_of, settle, wait_for
 import pg
 from harness import BIN, Client, Server
-from ledger import ACKED, DOUBT, REFUSED, Ledger, judge
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
-DEATHS = int(os.environ.get("CLUSTER_DEATHS", "5"))
 
 
 @pytest.fixture(scope="module")
@@ -208,139 +203,7 @@ def test_a_user_sticks_to_one_arm_whichever_servers_decide_first(three, name):
     settle(three, name)
 
 
-# ---- deaths
-
-class Writer:
-    """A client that goes to any server, remembers what it was told, and asks again with the same id where it was told nothing."""
-
-    def __init__(self, number, seed, ledger, tenant):
-        self.number, self.rng, self.ledger, self.tenant = number, random.Random(f"{seed}/{number}"), ledger, tenant
-        self.marks = (number + 8 * i for i in itertools.count(1))
-        self.open, self.surprises, self.n = [], [], collections.Counter()
-
-    def call(self, urls, path, body):
-        """(status, JSON); (0, None) where the connection ended."""
-        import requests
-        try:
-            answer = requests.post(self.rng.choice(urls) + path, json=body, headers={"Laplaced-Tenant": self.tenant}, timeout=30)
-        except requests.RequestException:
-            return 0, None
-        if answer.status_code >= 400 and answer.status_code not in (503,):
-            self.surprises.append(f"{path} {body}: {answer.status_code} {answer.text[:300]}")
-        return answer.status_code, answer.json()
-
-    def ask(self, urls, path, body, mark, **facts):
-        """Until it is known what became of it, or it was not recorded. The answer, or None."""
-        is_doubted = False
-        while True:
-            self.ledger.note(mark, DOUBT, self.number, **facts)
-            status, answer = self.call(urls, path, body)
-            self.n[status] += 1
-            if status == 200:
-                self.ledger.note(mark, ACKED, self.number, **facts)
-                if is_doubted:
-                    self.ledger.entries[mark].order = None
-                return answer
-            if status != 0 and not is_doubted and "nothing was recorded" in answer["detail"]:
-                self.ledger.note(mark, REFUSED, self.number)
-                return None
-            is_doubted = True
-            time.sleep(0.05)
-
-    def turn(self, urls):
-        what = self.rng.random()
-        if what < 0.5 or not self.open:
-            name = f"w{self.number}-{next(self.marks)}"
-            answer = self.ask(urls, "/select", {"user": f"u{self.rng.randrange(9)}", "candidates": ["x", "y", "z"], "decision": name}, ("decided", name))
-            if answer:
-                self.ledger.confirm(("decided", name), {"arm": answer["arm"]})
-                self.open.append(name)
-        elif what < 0.85:
-            value = next(self.marks) / 2**24
-            name = self.open.pop(self.rng.randrange(len(self.open)))
-            answer = self.ask(urls, "/reward", {"decision": name, "reward": value}, ("reward", value), decision=name)
-            if answer is None:
-                self.open.append(name)
-        else:
-            value = next(self.marks) / 2**24
-            self.ask(urls, "/observe", {"id": f"o{value}", "user": "u", "arm": "x", "reward": value}, ("observed", value))
-
-
-@contextlib.contextmanager
-def at_work(writers, servers, seconds=60):
-    """The writers write until the end of the block, each at any of the servers; then each has so many seconds to end what it began."""
-    is_over = threading.Event()
-
-    def work(writer):
-        while not is_over.is_set():
-            writer.turn([s.url for s in servers.servers])
-    threads = [threading.Thread(target=work, args=(w,)) for w in writers]
-    for t in threads:
-        t.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        for t in threads:
-            t.join(seconds)
-    assert not any(t.is_alive() for t in threads)
-
-
-def judged(ledger, log):
-    """The log's events, and what of the ledger they contradict."""
-    events = events_of(log)
-    for e in events:
-        if e["type"] == "configured":
-            ledger.note(("configured", e["configuration"]["seed"]), ACKED, 9)
-    return events, judge(ledger, log, events)
-
-
-@pytest.fixture
-def mortal(tmp_path_factory):
-    """A database whose primary may die: the others' is not to."""
-    with pg.Cluster(tmp_path_factory.mktemp("mortal"), 2) as cluster:
-        init(cluster.url)
-        yield cluster
-
-
-def test_nothing_acknowledged_is_lost_when_servers_and_the_primary_die(mortal, tmp_path):
-    """kill -9 of servers at random, and once of PostgreSQL's primary, under four writers at random servers."""
-    database = mortal
-    seed = random.randrange(10**6)
-    print(f"seed {seed}")
-    servers, rng = Servers(tmp_path, database.url), random.Random(seed)
-    try:
-        servers.ready()
-        name = f"ledger-{seed}"
-        servers.clients()[0].put_tenant(name, algorithm="laplaced")
-        ledger = Ledger()
-        writers = [Writer(i, seed, ledger, name) for i in range(4)]
-
-        with at_work(writers, servers, 120):
-            for death in range(DEATHS):
-                time.sleep(rng.uniform(0.5, 1.5))
-                if death == DEATHS // 2:
-                    database.kill_primary()
-                    time.sleep(0.5)
-                    database.promote()
-                    database.rejoin()
-                rng.choice(servers.servers).restart()
-            time.sleep(1.5)
-        servers.ready()
-        clients = servers.clients()
-        log, digest = settle(clients, name)
-        events, faults = judged(ledger, log)
-        told = sum((w.n for w in writers), collections.Counter())
-        print(f"{len(events)} lines, answers {dict(told)}")
-        assert faults == [], f"seed {seed}: {faults[:5]}"
-        assert [s for w in writers for s in w.surprises] == []
-        assert told[200] > 100
-        fresh = Client(servers.add())
-        wait_for(lambda: fresh.call("GET", f"/tenants/{name}", expect=(200, 503)).status == 200)
-        assert settle([*clients, fresh], name) == (log, digest)
-    finally:
-        servers.close()
-
+# ---- without the log
 
 def test_without_the_log_a_server_reads_and_is_not_ready_and_comes_back(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")

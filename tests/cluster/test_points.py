@@ -5,12 +5,12 @@ import random
 import pytest
 
 from servers import Servers, settle, wait_for
-from test_nodes import Writer, at_work, database, judged  # noqa: F401 (a fixture)
+from test_nodes import database  # noqa: F401 (a fixture)
+from writers import POINTS, Writer, at_work, judged
 import pg
 from ledger import Ledger
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
-POINTS = ("before_take", "after_take", "mid_follow", "before_shared_append", "after_shared_commit", "after_apply")
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -228,6 +228,8 @@ static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const stru
     t = find_id(l, id);
     if (happens(l, l->odds.untaken, &l->n_untaken))
         return say(LD_SHARED_DOWN, why, "drawn to be down");
+    if (l->version > ld_log_version())
+        return say(LD_SHARED_NEWER, why, ld_shared_say(LD_SHARED_NEWER));
     if (t == NULL)
         return miss(l, id, after, why);
     if (t->is_taken)
@@ -244,6 +246,11 @@ static enum ld_shared_rc take(struct ld_shared_log *log, uint64_t id, const stru
         **turn = (struct ld_shared_turn){.log = l, .tenant = t};
     t->is_taken = *turn != NULL;
     return rc;
+}
+
+static unsigned version_of(const struct ld_shared_turn *turn)
+{
+    return turn->log->version;
 }
 
 static void release(struct ld_shared_turn *turn)
@@ -493,6 +500,8 @@ static enum ld_shared_rc read_on(struct ld_shared_log *log, uint64_t id, const s
 
     if (happens(l, l->odds.untaken, &l->n_untaken))
         return say(LD_SHARED_DOWN, why, "drawn to be down");
+    if (l->version > ld_log_version())
+        return say(LD_SHARED_NEWER, why, ld_shared_say(LD_SHARED_NEWER));
     return t != NULL ? tell(t, after, max_bytes, fn, arg, why) : miss(l, id, after, why);
 }
 
@@ -683,6 +692,7 @@ static const struct ld_shared_ops operations = {.find = find,
                                                 .compact = compact,
                                                 .books = books,
                                                 .release = release,
+                                                .version = version_of,
                                                 .put = put,
                                                 .settle = settle,
                                                 .read = read_on,
@@ -707,6 +717,7 @@ void kbt_shared_log_init(struct kbt_shared_log *l, uint64_t key)
     l->base.ops = &operations;
     l->key = key;
     l->revision = 1;
+    l->version = LD_LOG_VERSION;
 }
 
 void kbt_shared_log_close(struct kbt_shared_log *l)

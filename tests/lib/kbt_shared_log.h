@@ -50,6 +50,7 @@ struct kbt_shared_log {
     struct kbt_shared_odds odds;
     uint64_t key, n_draws;
     struct kbt_shared_tenant tenant[KBT_SHARED_TENANTS];
+    unsigned version;    /* of lines that may be written; moved by tests */
     uint64_t generation; /* of the last rewriting */
     uint64_t reported;   /* what a server said last */
     const char *laggard; /* a server that never reports one; NULL: there is none */

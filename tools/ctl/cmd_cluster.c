@@ -22,6 +22,8 @@ static void print_view(const struct ld_pg_view *v)
         lc_say("commits   are acknowledged; standbys are not looked at, or hidden from this role");
     else
         lc_say("commits   are REFUSED: %s", v->health.why.text);
+    lc_say("lines     of version %u may be written%s", v->log_version,
+           v->log_version < ld_log_version() ? "; this program knows a newer one (laplacectl cluster upgrade)" : "");
     for (size_t i = 0; i < v->n_standbys; i++) {
         const struct ld_pg_standby *s = &v->standbys[i];
         lc_say("standby   %-24s %s, %s, %lld bytes behind", s->name, s->state, s->sync, (long long)s->behind);
@@ -59,6 +61,7 @@ static void put_servers(struct lc_text *t, const struct ld_pg_view *v)
         lc_put_text(t, "name", v->nodes[i].name);
         lc_put_text(t, "version", v->nodes[i].version);
         lc_put_number(t, "silent_ms", (double)v->nodes[i].silent_ms);
+        lc_put_count(t, "log_version", v->nodes[i].log_version);
         lc_text_puts(t, "}");
     }
     lc_text_puts(t, "]");
@@ -90,6 +93,7 @@ static void print_json(const struct ld_pg_view *v)
     lc_text_puts(&t, v->health.is_up ? "true" : "false");
     if (!v->health.is_up)
         lc_put_text(&t, "why", v->health.why.text);
+    lc_put_count(&t, "log_version", v->log_version);
     put_standbys(&t, v);
     put_servers(&t, v);
     put_tenants(&t, v);
@@ -125,6 +129,20 @@ static int init(const struct lc_session *s, const char *url)
         printf("{\"is_new\":%s}\n", is_new ? "true" : "false");
     else
         lc_say(is_new ? "the tables of the shared log are made" : "the tables of the shared log were there already");
+    return 0;
+}
+
+static int upgrade(const struct lc_session *s, const char *url)
+{
+    struct ld_message why;
+    unsigned version = 0;
+
+    if (ld_pg_upgrade(url, &version, &why) != 0)
+        return lc_fail("%s", why.text);
+    if (s->is_json)
+        printf("{\"log_version\":%u}\n", version);
+    else
+        lc_say("lines of version %u may be written", version);
     return 0;
 }
 
@@ -194,6 +212,8 @@ static int run_on(const struct lc_command *self, const struct lc_session *s, con
         return lc_misuse("--log: %s", why.text);
     if (strcmp(verb, "init") == 0)
         return init(s, url);
+    if (strcmp(verb, "upgrade") == 0)
+        return upgrade(s, url);
     if (strcmp(verb, "status") == 0)
         return show(s, url, is_trusted);
     if (strcmp(verb, "repair") == 0)
@@ -231,7 +251,7 @@ static int run_cluster(const struct lc_command *self, struct lc_session *s, int 
 
 const struct lc_command lc_cmd_cluster = {
     .name = "cluster",
-    .synopsis = "cluster init | status --log URL [--log-sync required|trusted] | repair NAME --push|--rewind",
+    .synopsis = "cluster init | upgrade | status --log URL [--log-sync required|trusted] | repair NAME --push|--rewind",
     .about = "the log that several servers share: make its tables, show its state, mend what it has lost",
     .text =
         "init and status ask PostgreSQL, not a server. init makes the tables, in the schema `laplaced`, and changes\n"
@@ -242,6 +262,9 @@ const struct lc_command lc_cmd_cluster = {
         "each tenant's last line; exit status 1 when no commit is acknowledged. The password belongs into ~/.pgpass "
         "or\n"
         "PGPASSFILE.\n\n"
+        "upgrade is for when all servers have a new version: they may then write what older ones could not read. It "
+        "is\n"
+        "refused while a server that could not was heard of in the last 15 seconds.\n\n"
         "repair is for a log that has lost lines (a backup was restored; a standby was promoted that had not all).\n"
         "Ask the server whose copy has most. --push puts the lines of its copy back, where the copy has all lines of "
         "the\n"

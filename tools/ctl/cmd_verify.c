@@ -57,15 +57,19 @@ static int verify_all(const struct lc_session *s, struct lc_client *c)
 
 static int run_verify(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    const char *data = NULL;
+    const char *data = NULL, *log = NULL;
     struct lc_words w;
     const struct lc_opt opts[] = {
         {"data", LC_OPT_TEXT, &data, "DIR", "read the data folder of a stopped server instead of asking one"},
+        {"log", LC_OPT_TEXT, &log, "URL",
+         "the chain of the log that servers share, and with --data the copy beside it"},
     };
-    int rc = lc_args_parse(self, s, opts, 1, argc, argv, &w, 0, 1);
+    int rc = lc_args_parse(self, s, opts, sizeof opts / sizeof *opts, argc, argv, &w, 0, 1);
     if (rc != LC_GO)
         return rc;
     const char *name = w.n > 0 ? w.word[0] : s->tenant;
+    if (log != NULL)
+        return lc_verify_log(log, data, name);
     if (data != NULL)
         return lc_verify_files(s, data, name);
     struct lc_client *c = lc_client_new(s, NULL);
@@ -76,7 +80,7 @@ static int run_verify(const struct lc_command *self, struct lc_session *s, int a
 
 const struct lc_command lc_cmd_verify = {
     .name = "verify",
-    .synopsis = "verify [NAME] [--data DIR]",
+    .synopsis = "verify [NAME] [--data DIR] [--log URL]",
     .about = "compute models anew from their logs, and compare",
     .text =
         "Computes the model of the tenant, or of every tenant, from the first line of its log, and compares its "
@@ -86,6 +90,10 @@ const struct lc_command lc_cmd_verify = {
         "A server goes on when you leave by Ctrl-C: DELETE /tenants/NAME/verify ends that, too.\n"
         "One line a tenant; exit status 1 when one differs or cannot be read. Verify a folder on the machine that\n"
         "served it: other processors round otherwise.\n\n"
+        "With --log nothing is folded: the hashes that chain the lines of a log in PostgreSQL are computed anew, "
+        "without a\n"
+        "server, and the first line that does not fit is named; with --data it is compared with the copy of a stopped\n"
+        "server, line by line.\n\n"
         "  laplacectl verify shop\n"
         "  laplacectl verify --data /var/lib/laplaced\n",
     .run = run_verify,

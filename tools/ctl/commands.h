@@ -34,6 +34,9 @@ int lc_tenant_request(const struct lc_session *s, const char *method, const char
  * all of them, in order). The exit status: 0 when all are equal. Writes nothing. */
 int lc_verify_files(const struct lc_session *s, const char *data_dir, const char *name);
 
+/* The same of the chains of logs in PostgreSQL; data NULL: no copy is looked at. */
+int lc_verify_log(const char *url, const char *data, const char *name);
+
 /* replay --shadow: a log through a model inside the server, told as it goes. The exit status; all is printed. */
 struct lc_shadow_options {
     const char *configuration; /* file with that of the shadow */

@@ -894,6 +894,45 @@ START_TEST(a_tenant_that_chose_nothing_refuses_while_the_log_is_away)
 }
 END_TEST
 
+/* Slots are of version 2 of the lines. Who knows version 1 alone (LAPLACED_LOG_VERSION) goes on beside others until the
+ * log allows 2, and then neither reads nor writes; nothing is a fork, and it goes on where it was when it is a newer
+ * one. */
+START_TEST(a_newer_server_writes_what_older_ones_know_and_an_older_one_keeps_away)
+{
+    static const char slots[] = "{\"user\":\"u\",\"decision\":\"two\",\"slots\":[{\"id\":\"s\"},{\"id\":\"t\"}]}";
+    struct ld_op *op;
+
+    begin_with(PLAIN, FOUR);
+    shared.version = 1;
+    op = op_plain(node[0].t, slots, NULL);
+    ck_assert_int_eq(settle_op(node[0].t, op), 503);
+    ck_assert_ptr_nonnull(strstr(op->problem->detail, "cluster upgrade"));
+    ld_op_free(op);
+    setenv("LAPLACED_LOG_VERSION", "1", 1); /* both, for a while: there is one environment */
+    expect_status(node[1].t, op_plain(node[1].t, "{\"user\":\"u\",\"decision\":\"one\"}", NULL), 200);
+    follow(0);
+    ck_assert_uint_eq(counts_of(node[0].t).decided, 1);
+
+    shared.version = 2;
+    op = op_plain(node[1].t, "{\"user\":\"u\",\"decision\":\"later\"}", NULL);
+    ck_assert_int_eq(settle_op(node[1].t, op), 503);
+    ck_assert_ptr_nonnull(strstr(op->problem->detail, "upgraded"));
+    ld_op_free(op);
+    unsetenv("LAPLACED_LOG_VERSION");
+    expect_status(node[0].t, op_plain(node[0].t, slots, NULL), 200);
+    setenv("LAPLACED_LOG_VERSION", "1", 1);
+    ld_tenant_follow(node[1].t);
+    run_all(node[1].t);
+    ck_assert_uint_eq(counts_of(node[1].t).decided, 1);
+    unsetenv("LAPLACED_LOG_VERSION");
+    follow(1);
+    ck_assert_uint_eq(counts_of(node[1].t).decided, 2);
+    ck_assert_uint_eq(node[1].metrics.shared.chain_breaks, 0);
+    expect_status(node[1].t, op_plain(node[1].t, "{\"user\":\"u\",\"decision\":\"later\"}", NULL), 200);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shared_turn");
@@ -921,6 +960,7 @@ int main(void)
     tcase_add_loop_test(single, a_tenant_that_chose_so_decides_while_the_log_is_away_and_records_nothing, 0, 2);
     tcase_add_test(single, a_decision_whose_outcome_is_unknown_is_not_called_unrecorded);
     tcase_add_test(single, a_tenant_that_chose_nothing_refuses_while_the_log_is_away);
+    tcase_add_test(single, a_newer_server_writes_what_older_ones_know_and_an_older_one_keeps_away);
     tcase_add_test(single, a_full_disk_of_a_copy_loses_nothing_that_the_log_has);
     suite_add_tcase(suite, single);
     return kbt_run_suite(suite);
