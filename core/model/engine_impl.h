@@ -73,8 +73,8 @@ struct kb_staged {
     double *x;         /* observed events: context and features joined; one block per event, in `blocks` */
     void **block;
     size_t n_blocks, cap_blocks;
-    bool is_heavy;  /* a model-changing event is reserved: nothing else may join the batch */
-    bool is_closed; /* a dictionary event is reserved: nothing may follow */
+    bool is_heavy;        /* a model-changing event is reserved: nothing else may join the batch */
+    bool is_closed;       /* a dictionary event is reserved: nothing may follow */
     bool forgets_at_once; /* an event `changed` is reserved */
     /* Model changes: */
     bool has_spec;
@@ -270,8 +270,8 @@ void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t);
 bool kb_engine_is_untuned(const struct kb_engine *e);
 bool kb_engine_is_tuned(const struct kb_engine *e); /* a refit has been, and others will be */
 
-/* Changes of what arms earn (engine_changes.c). Whether they are looked for; a reward is compared with what is foretold,
- * before it is learned; no arm is surprising any more; whether one is, and then the event that says so. */
+/* Changes of what arms earn (engine_changes.c). Whether they are looked for; a reward is compared with what is
+ * foretold, before it is learned; no arm is surprising any more; whether one is, and then the event that says so. */
 bool kb_engine_is_watching(const struct kb_engine *e);
 void kb_engine_compare(struct kb_engine *e, const struct kb_point *point, double reward);
 void kb_engine_calm(struct kb_engine *e);
