@@ -11,6 +11,7 @@
 # C programs report by libcheck's summary line, the HTTP suite by its JUnit file; a program that ends without a
 # report counts as one failure. CLUSTER_PICK: those of `nodes` whose names have it, as pytest's -k. TEST_JOBS=N: so many programs, or files of the HTTP suite, at a time
 # (default: one per processor). HTTP_LEAVE="d* v*": files of the HTTP suite that are left out, by the beginnings of their names.
+# C_LEAVE="tests/paper/*": sources of C tests that are left out.
 set -u
 OUT=$1
 PART=${2:-all}
@@ -57,6 +58,9 @@ judge_c() {
 # complete; a program without a source, of an older build, is not run.
 run_c_part() {
     logs=$(mktemp -d)
+    set -f # patterns are find's to expand
+    for pattern in ${C_LEAVE:-}; do set -- "$@" ! -path "$pattern"; done
+    set +f
     (cd "$ROOT" && find "$@" -name 'test_*.c' | sort) >"$logs/sources"
     while read -r source; do
         program=$OUT/${source%.c}
@@ -102,6 +106,21 @@ except Exception:
 END
 }
 
+# The files that took longest, in seconds of their cases.
+slowest() {
+    "$PYTHON" - "$1" <<'END'
+import collections, sys, xml.etree.ElementTree as tree
+spent = collections.Counter()
+try:
+    for case in tree.parse(sys.argv[1]).iter("testcase"):
+        spent[case.get("classname", "")] += float(case.get("time"))
+except Exception:
+    pass
+if len(spent) > 1:
+    print("longest:", ", ".join(f"{name} {s:.0f} s" for name, s in spent.most_common(25)))
+END
+}
+
 # One run of pytest over what is named, counted. Processes that share the files must name their cases alike: those
 # named after a set, too, whose order is that of hashes.
 run_pytest() {
@@ -110,6 +129,7 @@ run_pytest() {
         LAPLACED_SEEN=$seen PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 "$PYTHON" -m pytest "$@" --junitxml="$report" || true
     # shellcheck disable=SC2046 # two numbers
     add $(junit_counts "$report")
+    slowest "$report"
     rm -f "$report"
 }
 

@@ -104,6 +104,12 @@ class Converter:
     def is_object(self, node):
         return (self.target(node["$ref"]) if "$ref" in node else node).get("type") == "object"
 
+    def text_of(self, node):
+        """The text, of a text or a whole number that means its digits: generators would make a class of the two, and whoever has one knows texts."""
+        first, *others = node.get("oneOf", [{}])
+        is_digits = [other.get("type") for other in others] == ["integer"] and "$ref" in first and self.is_text(self.target(first["$ref"]))
+        return {**self.target(first["$ref"]), **{k: v for k, v in node.items() if k != "oneOf"}} if is_digits else node
+
     def alternatives(self, node, out):
         for word in ("oneOf", "anyOf", "allOf"):
             schemas = node.get(word, [])
@@ -129,7 +135,7 @@ class Converter:
             return {}
         if "$ref" in node and len(node) == 1:
             return dict(node)
-        node = self.merged(node)
+        node = self.merged(self.text_of(node))
         unknown = {k for k in node if not k.startswith("x-")} - KEPT - DROPPED - CONVERTED
         assert not unknown, f"tools/openapi30.py does not know {unknown}"
         out = {k: v for k, v in node.items() if k in KEPT and (k, v) != ("default", None)}  # a parser of generators takes null for no array

@@ -175,6 +175,7 @@ struct ld_rule {
     double lo, hi;              /* INFINITY: none */
     bool is_lo_open, is_hi_open;
     bool is_magnitude; /* a server may bound it closer (ld_doc_bound) */
+    bool takes_digits; /* of a text, or of the texts of a list: a whole number means its digits */
 };
 
 /* The members of an object, in the order of its schema. */
@@ -197,7 +198,7 @@ def snake(name):
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Request")).lower()
 
 
-VALUES = ("Id", "DecisionId", "Edge", "Pair", "Weight", "Rewards", "AttributeName", "AttributeValue", "AttributeValues", "Hour", "RangeEnd", "SplitWeight", "FeatureWeight", "FeatureSpace", "MetricName")  # what is read where it is no member
+VALUES = ("Id", "UserId", "DecisionId", "Edge", "Pair", "Weight", "Rewards", "AttributeName", "AttributeValue", "AttributeValues", "Hour", "RangeEnd", "SplitWeight", "FeatureWeight", "FeatureSpace", "MetricName")  # what is read where it is no member
 
 
 class Rules:
@@ -242,11 +243,12 @@ class Rules:
         lo, hi, is_lo_open, is_hi_open = self.limits(schema)
         words = schema.get("items", schema).get("enum") or [s["const"] for s in schema.get("oneOf", []) if "const" in s]
         fields = [f'.key = "{key}"'] if key else []
+        item = [self.resolve(s).get("type") for s in self.resolve(schema.get("items", schema)).get("oneOf", [])]
         if words:
             fields.append(".choices = (const char *const[]){" + ", ".join(f'"{w}"' for w in words) + ", NULL}")
         fields += [f".lo = {lo}, .hi = {hi}"] if (lo, hi) != (0, 0) else []
         flags = (("is_lo_open", is_lo_open), ("is_hi_open", is_hi_open),
-                 ("is_magnitude", schema.get("x-magnitude", False)))
+                 ("is_magnitude", schema.get("x-magnitude", False)), ("takes_digits", item == ["string", "integer"]))
         return ", ".join(fields + [f".{name} = true" for name, is_set in flags if is_set])
 
     def table(self, name, thing):

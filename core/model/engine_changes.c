@@ -99,7 +99,7 @@ static struct kb_decay decay_after(const struct kb_engine *e, const struct kb_ev
 
 static enum kb_err reserve_changed(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    if (e->staged.n_events > 0)
+    if (e->staged->n_events > 0)
         return KB_EBUSY;
     if (kb_ids_find(&e->arm_ids, ev->as.changed.arm) == KB_ID_NONE)
         return kb_fail(KB_ENOTFOUND, msg, "/arm", "unknown arm '%.100s'", ev->as.changed.arm);
@@ -110,7 +110,7 @@ static enum kb_err reserve_changed(struct kb_engine *e, const struct kb_event *e
     const struct kb_decay decay = decay_after(e, ev);
     if (!(kb_decay_halvings(&decay, &e->spec.forgetting) <= KB_MOST_HALVINGS))
         return kb_fail(KB_ERANGE, msg, "/left", "more than %g halvings would have passed", KB_MOST_HALVINGS);
-    e->staged.is_closed = e->staged.forgets_at_once = true;
+    e->staged->is_closed = e->staged->forgets_at_once = true;
     return KB_OK;
 }
 

@@ -57,13 +57,13 @@ static enum kb_err grow_nodes(struct kb_engine *e, size_t n_users)
  * posterior, empty so far, has none of what a summary says has passed. */
 static bool may_forget(const struct kb_engine *e)
 {
-    return e->posterior != NULL && (e->staged.n_points > 0 || e->staged.forgets_at_once) &&
+    return e->posterior != NULL && (e->staged->n_points > 0 || e->staged->forgets_at_once) &&
            (e->spec.forgetting.type != KB_FORGET_NONE || e->history.unit > kb_posterior_unit(e->posterior));
 }
 
 enum kb_err kb_engine_grow(struct kb_engine *e)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     enum kb_err rc = KB_OK;
 
     assert(e->moves.n == 0);
@@ -73,8 +73,8 @@ enum kb_err kb_engine_grow(struct kb_engine *e)
         KB_TRY(kb_ids_grow(&e->arm_ids, s->fresh_arms.n, s->fresh_arms.n_bytes, &e->moves));
         KB_TRY(kb_arms_grow(&e->arms, s->fresh_arms.n, &e->moves));
     }
-    KB_TRY(
-        grow_doubles(e, &e->surprise, &e->cap_surprise, kb_engine_is_watching(e) ? e->arm_ids.n + s->fresh_arms.n : 0));
+    KB_TRY(grow_doubles(e, &e->surprise, &e->cap_surprise,
+                        kb_engine_is_watching(e) ? e->arm_ids.n + s->fresh_arms.n : 0));
     KB_TRY(grow_nodes(e, e->users.n + s->fresh_users.n));
     KB_TRY(grow_doubles(e, &e->square_of, &e->cap_squares, e->users.n + s->fresh_users.n));
     KB_TRY(kb_assignments_grow(&e->assignments, s->n_assigned, &e->moves));

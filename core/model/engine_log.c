@@ -15,7 +15,7 @@
 /* The user gets a decision, or is shown one, by what is staged. */
 static enum kb_err stage_shown(struct kb_engine *e, uint32_t user)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
 
     if (kb_grow((void **)&s->shown, &s->cap_shown, s->n_shown + 1, 16, sizeof *s->shown) != 0)
         return KB_ENOMEM;
@@ -36,8 +36,8 @@ static void join_vectors(const struct kb_engine *e, const double *context, const
 
 static bool is_staged_decision(const struct kb_engine *e, const char *id)
 {
-    for (size_t i = e->staged.next_entry; i < e->staged.n_entries; i++)
-        if (strcmp(e->staged.entry[i]->id, id) == 0)
+    for (size_t i = e->staged->next_entry; i < e->staged->n_entries; i++)
+        if (strcmp(e->staged->entry[i]->id, id) == 0)
             return true;
     return false;
 }
@@ -169,15 +169,24 @@ static enum kb_err measure_reward(double reward, struct kb_errmsg *msg)
                : kb_fail(KB_ERANGE, msg, "/reward", "expected at most %g in size", KB_MOST_MAGNITUDE);
 }
 
-/* Of the draw of slot i; 0: it was not drawn. Candidates that are not told are the catalogue's active arms, where there
- * are any; those of a slot lack the arms of the slots before it. */
-static double importance_of(const struct kb_engine *e, const struct kb_event *ev, size_t i)
+/* How many slot i was drawn from. Candidates that are not told are the catalogue's active arms, where there are any;
+ * those of a slot lack the arms of the slots before it. 0: not known. */
+static size_t candidates_of(const struct kb_engine *e, const struct kb_event *ev, size_t i)
 {
     const size_t n = ev->as.decided.among != NULL ? ev->as.decided.n_among : e->arms.n_active;
 
+    if (ev->as.decided.draws != NULL && ev->as.decided.draws[i].n_candidates > 0)
+        return ev->as.decided.draws[i].n_candidates;
+    return n > i ? n - i : 0;
+}
+
+/* Of the draw of slot i; 0: it was not drawn. */
+static double importance_of(const struct kb_engine *e, const struct kb_event *ev, size_t i)
+{
     if (i > 0 && ev->as.decided.draws == NULL)
         return 0;
-    return kb_importance(n > i ? n - i : 0, i > 0 ? ev->as.decided.draws[i].propensity : ev->as.decided.propensity);
+    return kb_importance(candidates_of(e, ev, i),
+                         i > 0 ? ev->as.decided.draws[i].propensity : ev->as.decided.propensity);
 }
 
 /* What slot i of a new entry has of the event, but for its arm. */
@@ -196,7 +205,7 @@ static void take_slot(const struct kb_engine *e, const struct kb_event *ev, size
 
 static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     struct kb_pending_entry *entry = NULL;
     enum kb_err rc = check_decided(e, ev, msg);
 
@@ -230,7 +239,7 @@ out:
 
 static void apply_decided(struct kb_engine *e, const struct kb_event *ev)
 {
-    struct kb_pending_entry *entry = e->staged.entry[e->staged.next_entry++];
+    struct kb_pending_entry *entry = e->staged->entry[e->staged->next_entry++];
     const uint32_t user = kb_engine_intern_user(e, ev->as.decided.user);
 
     assert(user == entry->user);

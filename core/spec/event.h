@@ -68,6 +68,7 @@ struct kb_ev_draw {
     const double *context;   /* NULL: that of slot 0 */
     double propensity, mean; /* given the arms before it; mean NaN: the model was not asked */
     uint32_t level;          /* that it teaches */
+    uint32_t n_candidates;   /* that it was drawn from; 0: not told */
 };
 
 /* A candidate with the propensity of being drawn. */

@@ -33,6 +33,10 @@ void ld_decisions_close(struct ld_decisions *d)
     kb_free(d->named);
     kb_free((void *)d->named_features);
     kb_free(d->vectors);
+    kb_free(d->slots);
+    kb_free(d->slot_contexts);
+    kb_free(d->slot_arm);
+    kb_free((void *)d->slot_features);
     kb_free(d->context);
     kb_ids_close(&d->arms);
     *d = (struct ld_decisions){.o = d->o};
@@ -82,7 +86,7 @@ int ld_decisions_check(struct ld_decisions *d, const struct ld_logged *ev)
 {
     if (!isnan(ev->propensity) && !(ev->propensity > 0.0 && ev->propensity <= 1.0 + 1e-6))
         return ld_decisions_fail(d, "propensity", "%g is not in (0, 1]", ev->propensity);
-    if (!isfinite(ev->reward))
+    if (!isfinite(ev->reward) && !(isnan(ev->reward) && (ev->slot != NULL || d->o.all_slots)))
         return ld_decisions_fail(d, "reward", "expected a finite number");
     return 0;
 }
@@ -99,6 +103,8 @@ static int say_propensity(struct ld_decisions *d, struct ld_logged *ev)
         return LD_DECISIONS_BROKEN;
     }
     ev->propensity = d->o.propensity > 0 ? d->o.propensity : 1 / (double)ev->n;
+    for (size_t i = 0; i < ev->n_more; i++)
+        d->slots[i + 1].propensity = d->o.propensity > 0 ? d->o.propensity : 1 / (double)ev->more[i].n;
     return 1;
 }
 
@@ -239,4 +245,69 @@ size_t ld_decisions_name_arm(struct ld_decisions *d, size_t i, uint32_t arm)
     while (d->named[k] != arm)
         k++;
     return k;
+}
+
+/* --- slots --------------------------------------------------------------------------------------------------- */
+
+int ld_decisions_slots(struct ld_decisions *d, size_t n, size_t n_all)
+{
+    const size_t dim = d->o.context_dim, from = d->cap_slots, cap = d->cap_slot_arms, wanted = n * (n_all + 1);
+
+    if (n > from) {
+        if (!widen(&d->slots, from, n, sizeof *d->slots) ||
+            !widen(&d->slot_contexts, from * dim, n * dim + 1, sizeof *d->slot_contexts))
+            return ld_decisions_no_memory(d);
+        d->cap_slots = n;
+    }
+    if (wanted > cap) {
+        if (!widen(&d->slot_arm, cap, wanted, sizeof *d->slot_arm) ||
+            !widen(&d->slot_features, cap, wanted, sizeof *d->slot_features))
+            return ld_decisions_no_memory(d);
+        d->cap_slot_arms = wanted;
+    }
+    d->n_slot_arms = 0;
+    return 0;
+}
+
+static bool is_shown(const struct ld_decisions *d, size_t n_slots, uint32_t arm)
+{
+    for (size_t k = 0; k < n_slots; k++)
+        if (d->slots[k].arm[d->slots[k].chosen] == arm)
+            return true;
+    return false;
+}
+
+static void add_candidate(struct ld_decisions *d, struct ld_logged *slot, uint32_t arm, const double *features)
+{
+    d->slot_arm[d->n_slot_arms] = arm;
+    d->slot_features[d->n_slot_arms++] = features;
+    slot->n++;
+}
+
+struct ld_logged *ld_decisions_slot(struct ld_decisions *d, size_t i, const struct ld_logged *all, const bool *is_in,
+                                    uint32_t chosen)
+{
+    struct ld_logged *slot = &d->slots[i];
+    size_t at = SIZE_MAX;
+
+    *slot = *all;
+    slot->more = NULL;
+    slot->n = slot->n_more = slot->epoch = 0;
+    slot->logged = NULL;
+    slot->arm = d->slot_arm + d->n_slot_arms;
+    slot->features = all->features != NULL ? d->slot_features + d->n_slot_arms : NULL;
+    for (size_t k = 0; k < all->n; k++) {
+        if ((is_in != NULL && !is_in[k]) || is_shown(d, i, all->arm[k]))
+            continue;
+        at = all->arm[k] == chosen ? slot->n : at;
+        add_candidate(d, slot, all->arm[k], all->features != NULL ? all->features[k] : NULL);
+    }
+    slot->chosen = at != SIZE_MAX ? at : slot->n;
+    return slot;
+}
+
+void ld_decisions_slot_add(struct ld_decisions *d, struct ld_logged *slot, uint32_t arm)
+{
+    slot->chosen = slot->n;
+    add_candidate(d, slot, arm, d->features[arm]);
 }

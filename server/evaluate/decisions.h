@@ -15,7 +15,7 @@
 #include "base/ids.h"
 #include "base/message.h"
 
-#define LD_DECISIONS_REASONS 8
+#define LD_DECISIONS_REASONS 10
 #define LD_DECISIONS_UNIFORM (-1.0)
 #define LD_DECISIONS_BROKEN (-2)
 
@@ -28,6 +28,7 @@ struct ld_decisions_options {
     size_t skip_bad;          /* faulty lines passed over before one ends it all */
     double default_reward;    /* of decisions without one; NaN: they are left out */
     double propensity; /* of all decisions, in (0, 1]; LD_DECISIONS_UNIFORM: 1 / candidates; 0: the log tells them */
+    bool all_slots;    /* decisions with slots also where the first has no reward, as long as one has */
     bool draws_only;   /* our own log: what was no draw of the policy's kind is passed over (docs/ROUTING.md) */
 };
 
@@ -47,6 +48,11 @@ struct ld_logged {
     double propensity;    /* of it; NaN: not told */
     double reward;
     size_t epoch; /* decisions of one epoch have the same candidates; 0: those are its own */
+    /* A decision with slots is its first slot, and those behind it in the order in which they were drawn: each with
+     * its own context, candidates (those that are left), propensity given the arms before it, and reward. NaN: none. */
+    const char *slot; /* its name; NULL: none */
+    const struct ld_logged *more;
+    size_t n_more;
 };
 
 struct ld_decisions;
@@ -84,6 +90,12 @@ struct ld_decisions {
     const double **named_features;
     double *vectors; /* their features, [cap_named] of arm_dim */
     size_t cap_named;
+    /* the slots of a decision: room for cap_slots, and for cap_slot_arms candidates of all of them together */
+    struct ld_logged *slots;
+    double *slot_contexts; /* [cap_slots] of context_dim */
+    uint32_t *slot_arm;
+    const double **slot_features;
+    size_t cap_slots, cap_slot_arms, n_slot_arms;
     size_t n_read, n_bad; /* decisions, faulty lines passed over */
     struct ld_message first_bad, why;
     struct {
@@ -126,7 +138,16 @@ void ld_decisions_candidates(struct ld_decisions *d, uint32_t chosen, struct ld_
  * place, whose vector is for the source to fill. The second returns where the same arm stands before i, or i. */
 int ld_decisions_name(struct ld_decisions *d, size_t n, struct ld_logged *ev);
 size_t ld_decisions_name_arm(struct ld_decisions *d, size_t i, uint32_t arm);
-/* Checks propensity (NaN, or in (0, 1]) and reward (finite). 0 or -1. */
+/* A decision of n slots: room for them and for the candidates of each, of whom there are n_all. 0, or
+ * LD_DECISIONS_BROKEN. Then each in its order, from 0: what `all` has, but with the candidates of `all` that no slot
+ * before has shown (is_in: and that have a mark there, NULL: all have). Its `chosen` is the number of them where the
+ * arm is none of them; the last adds it. */
+int ld_decisions_slots(struct ld_decisions *d, size_t n, size_t n_all);
+struct ld_logged *ld_decisions_slot(struct ld_decisions *d, size_t i, const struct ld_logged *all, const bool *is_in,
+                                    uint32_t chosen);
+void ld_decisions_slot_add(struct ld_decisions *d, struct ld_logged *slot, uint32_t arm);
+/* Checks propensity (NaN, or in (0, 1]) and reward (finite; of slots where all_slots are wanted it may be NaN). 0 or
+ * -1. */
 int ld_decisions_check(struct ld_decisions *d, const struct ld_logged *ev);
 
 #endif

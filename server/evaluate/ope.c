@@ -21,7 +21,8 @@
 
 const char *ld_ope_name(int kind)
 {
-    static const char *const names[LD_OPE_N] = {"replay", "ips", "snips", "clipped_ips", "dr"};
+    static const char *const names[LD_OPE_N] = {"replay", "ips",         "snips",         "clipped_ips",
+                                                "dr",     "ips_by_slot", "pseudo_inverse"};
 
     return kind >= 0 && kind < LD_OPE_N ? names[kind] : NULL;
 }
@@ -70,6 +71,8 @@ static int look(void *arg, const struct ld_logged *ev)
         return no_memory(u->why);
     r->n++;
     ld_ope_trace_shown(&r->trace, ev->arm[ev->chosen]);
+    if (ev->n_more + 1 > r->slots.most)
+        r->slots.most = ev->n_more + 1;
     ld_ope_series_add(&r->rewards, ev->reward, 1);
     u->reward_min = fmin(u->reward_min, ev->reward);
     u->reward_max = fmax(u->reward_max, ev->reward);
@@ -106,7 +109,7 @@ static int survey(struct ld_ope_run *u)
     if (u->r->n > 0)
         ld_ope_trace_plan(&u->r->trace, u->r->n);
     settle_range(u);
-    return 0;
+    return u->r->slots.most > 1 && ld_ope_slots_init(&u->r->slots) != 0 ? no_memory(u->why) : 0;
 }
 
 static int accept_all(void *arg, const struct ld_logged *ev)
@@ -223,7 +226,8 @@ static int judge_event(struct ld_ope_run *u, const struct ld_logged *ev, uint64_
     add_weighted(u, w, ev->reward);
     ld_ope_trace_event(&u->r->trace, ev, pi, w, k);
     ld_ope_series_add(&u->r->series[LD_OPE_REPLAY], is_accepted ? ev->reward : 0, is_accepted ? 1 : 0);
-    if (add_robust(u, ev, pi, w) != 0)
+    if (add_robust(u, ev, pi, w) != 0 ||
+        (u->r->slots.most > 1 && ld_ope_slots_add(&u->r->slots, u->policy, u->log, ev, w, u->why) != 0))
         return -1;
     if (!is_accepted)
         return 0;
@@ -349,7 +353,7 @@ static int begin(struct ld_ope_run *u)
 {
     int rc = ld_ope_bootstrap_init(&u->bootstrap);
 
-    for (int i = 0; i < LD_OPE_N; i++)
+    for (int i = 0; i < LD_OPE_BY_SLOT; i++)
         rc |= ld_ope_series_init(&u->r->series[i]);
     rc |= ld_ope_series_init(&u->r->rewards);
     rc |= ld_ope_series_init(&u->weights);
@@ -387,8 +391,9 @@ struct ld_ope_bootstrap ld_ope_bootstrap(const struct ld_ope_options *o)
 
 void ld_ope_close(struct ld_ope_result *r)
 {
-    for (int i = 0; i < LD_OPE_N; i++)
+    for (int i = 0; i < LD_OPE_BY_SLOT; i++)
         ld_ope_series_close(&r->series[i]);
+    ld_ope_slots_close(&r->slots);
     ld_ope_series_close(&r->rewards);
     ld_ope_trace_close(&r->trace);
 }

@@ -9,6 +9,9 @@
  *   ips      mean of w_k r_k              clipped   mean of min(w_k, M) r_k
  *   snips    sum w_k r_k / sum w_k        dr        mean of sum_a pi_k(a) q_k(a) + w_k (r_k - q_k(a_k))
  *
+ *   ips_by_slot, pseudo_inverse   of decisions with slots, for the sum of their rewards: ope_slots.h. All others judge
+ *                                 the first slot
+ *
  * A learning target learns accepted events and nothing else: its history then is distributed as if it had acted itself
  * [DELL, DR-ns with a constant c], and pi_k depends on events before k alone, so each term is unbiased
  * given the past. q_k is a model that has learned all events before k, whoever chose them (prequential): no term sees
@@ -19,13 +22,24 @@
 #include "evaluate/decisions.h"
 #include "evaluate/ope_policy.h"
 #include "evaluate/ope_series.h"
+#include "evaluate/ope_slots.h"
 #include "evaluate/ope_trace.h"
 
 #define LD_OPE_WHY 256
 
-enum ld_ope_kind { LD_OPE_REPLAY, LD_OPE_IPS, LD_OPE_SNIPS, LD_OPE_CLIPPED, LD_OPE_DR, LD_OPE_N };
+enum ld_ope_kind {
+    LD_OPE_REPLAY,
+    LD_OPE_IPS,
+    LD_OPE_SNIPS,
+    LD_OPE_CLIPPED,
+    LD_OPE_DR,
+    LD_OPE_BY_SLOT,
+    LD_OPE_PSEUDO,
+    LD_OPE_N
+};
 
-const char *ld_ope_name(int kind); /* "replay", "ips", "snips", "clipped_ips", "dr"; NULL past the end */
+const char *ld_ope_name(int kind); /* "replay", "ips", "snips", "clipped_ips", "dr", "ips_by_slot", "pseudo_inverse";
+                                  NULL past the end */
 
 /* What time goes into. */
 enum ld_ope_part { LD_OPE_SURVEY, LD_OPE_JUDGE, LD_OPE_INTERVALS, LD_OPE_PARTS };
@@ -67,8 +81,10 @@ struct ld_ope_result {
     double reward_lo, reward_hi, mean_reward;
     double min_ess;
     struct ld_ope_estimate estimate[LD_OPE_N];
-    struct ld_ope_estimate logged; /* what the logging policy earned: the mean reward */
-    struct ld_ope_series series[LD_OPE_N], rewards;
+    struct ld_ope_estimate logged;       /* what the logging policy earned: the mean reward */
+    struct ld_ope_estimate logged_total; /* and of all slots of a decision together */
+    struct ld_ope_series series[LD_OPE_BY_SLOT], rewards;
+    struct ld_ope_slots slots;
     struct ld_ope_trace trace;
     double seconds[LD_OPE_PARTS]; /* of CPU, by this thread */
 };
@@ -80,6 +96,14 @@ int ld_ope_evaluate(struct ld_decisions *log, struct ld_ope_policy *policy, cons
 
 /* The bootstrap of such options, before ld_ope_bootstrap_init. */
 struct ld_ope_bootstrap ld_ope_bootstrap(const struct ld_ope_options *o);
+
+/* The terms of an estimator, and what the log itself has in its place: of logs without slots the last two estimators
+ * are ips. */
+const struct ld_ope_series *ld_ope_terms(const struct ld_ope_result *r, int kind);
+const struct ld_ope_series *ld_ope_logged_terms(const struct ld_ope_result *r, int kind);
+
+/* The estimate was taken over from that of ips, and what is made of both is the same. */
+bool ld_ope_is_ips(const struct ld_ope_result *r, int kind);
 
 /* Of an evaluation, also one that failed. */
 void ld_ope_close(struct ld_ope_result *r);

@@ -206,6 +206,8 @@ static void put_entry(struct ld_text *t, const struct ld_ope_report_entry *e, co
     for (int i = 0; i < LD_OPE_N; i++)
         put_estimate(t, ld_ope_name(i), &r->estimate[i]);
     put_estimate(t, "logged", &r->logged);
+    put_estimate(t, "logged_total", &r->logged_total);
+    ld_text_put_count(t, "most_slots", r->slots.most);
     open_member(t, "gain");
     put_differences(t, e->has_gain, e->gain);
     ld_text_lit(t, "}");

@@ -65,6 +65,13 @@ static void prepare(struct ld_ope_report_entry *e, const struct ld_ope_report_en
                                 e->course[c]);
     }
     for (int i = 0; i < LD_OPE_N; i++) {
+        if (ld_ope_is_ips(r, i)) {
+            e->has_gain[i] = e->has_gain[LD_OPE_IPS];
+            e->gain[i] = e->gain[LD_OPE_IPS];
+            e->has_difference[i] = e->has_difference[LD_OPE_IPS];
+            e->difference[i] = e->difference[LD_OPE_IPS];
+            continue;
+        }
         e->has_gain[i] = !e->policy->is_logging && ld_ope_compare(r, NULL, i, how, &e->gain[i]);
         e->has_difference[i] = e != first && ld_ope_compare(r, &first->result, i, how, &e->difference[i]);
     }
@@ -115,7 +122,9 @@ void ld_ope_report_describe(struct ld_ope_report *r, const struct ld_ope_origin 
     const double nan = (double)NAN;
     const struct ld_ope_report_parameter all[] = {
         {"format", from->format, nan},
-        {"estimators", from->estimators != NULL ? from->estimators : "replay,ips,snips,clipped_ips,dr", nan},
+        {"estimators",
+         from->estimators != NULL ? from->estimators : "replay,ips,snips,clipped_ips,dr,ips_by_slot,pseudo_inverse",
+         nan},
         {"level", NULL, from->level_percent},
         {"intervals", r->o->is_bernstein ? "bernstein" : "bootstrap", nan},
         {"resamples", NULL, (double)r->o->n_resamples},
@@ -130,6 +139,7 @@ void ld_ope_report_describe(struct ld_ope_report *r, const struct ld_ope_origin 
         {"skip-bad", NULL, (double)from->read.skip_bad},
         {"hash-seed", NULL, (double)from->read.hash_seed},
         {"map", from->map, nan},
+        {"metric", from->metric, nan},
         {"version", LD_VERSION, nan},
     };
 

@@ -53,7 +53,7 @@ const char *ld_ope_report_course_name(int course); /* "logged", "ips", "snips", 
 
 /* What was asked for, as it was asked; NULL: it was left out. */
 struct ld_ope_origin {
-    const char *format, *estimators, *range, *propensity, *map;
+    const char *format, *estimators, *range, *propensity, *map, *metric;
     double level_percent;
     struct ld_decisions_options read;
 };

@@ -47,6 +47,31 @@ void ld_ope_refuse(const struct ld_ope_run *u, bool has_weights, char *out)
                  r->unsupported, u->o->max_unsupported);
 }
 
+const struct ld_ope_series *ld_ope_terms(const struct ld_ope_result *r, int kind)
+{
+    if (kind < LD_OPE_BY_SLOT)
+        return &r->series[kind];
+    if (r->slots.most < 2)
+        return &r->series[LD_OPE_IPS];
+    return kind == LD_OPE_BY_SLOT ? &r->slots.by_slot : &r->slots.pseudo;
+}
+
+const struct ld_ope_series *ld_ope_logged_terms(const struct ld_ope_result *r, int kind)
+{
+    return kind < LD_OPE_BY_SLOT || r->slots.most < 2 ? &r->rewards : &r->slots.totals;
+}
+
+static bool is_of_slots(const struct ld_ope_result *r, int kind)
+{
+    return kind >= LD_OPE_BY_SLOT && r->slots.most > 1;
+}
+
+bool ld_ope_is_ips(const struct ld_ope_result *r, int kind)
+{
+    return kind >= LD_OPE_BY_SLOT && r->slots.most < 2 && r->estimate[LD_OPE_IPS].refused[0] == '\0' &&
+           r->estimate[kind].refused[0] == '\0';
+}
+
 /* Length of the interval that an estimator's residuals lie in. */
 static double residual_range(const struct ld_ope_run *u, int kind)
 {
@@ -56,6 +81,12 @@ static double residual_range(const struct ld_ope_run *u, int kind)
     switch (kind) {
     case LD_OPE_REPLAY:
         return span;
+    case LD_OPE_BY_SLOT:
+    case LD_OPE_PSEUDO:
+        if (u->r->slots.most > 1)
+            return kind == LD_OPE_BY_SLOT ? u->r->slots.max_by_slot * reach
+                                          : 2 * u->r->slots.max_pseudo * (double)u->r->slots.most * reach;
+        return u->r->max_weight * reach;
     case LD_OPE_IPS:
         return u->r->max_weight * reach;
     case LD_OPE_CLIPPED:
@@ -67,11 +98,37 @@ static double residual_range(const struct ld_ope_run *u, int kind)
     }
 }
 
+/* Why the slots behind the first cannot be weighed. */
+static void refuse_slots(const struct ld_ope_run *u, char *out)
+{
+    const struct ld_ope_slots *s = &u->r->slots;
+    const double lost = s->n_later > 0 ? s->unsupported / (double)s->n_later : 0;
+
+    if (u->policy->is_logging)
+        return;
+    if (s->n_missing > 0)
+        snprintf(out, LD_OPE_WHY, "%zu of %zu events have a slot without a propensity", s->n_missing, u->r->n);
+    else if (lost > u->o->max_unsupported)
+        snprintf(out, LD_OPE_WHY,
+                 "%.3g of the target's mass in later slots is on arms that the log never shows there (at most %.3g)",
+                 lost, u->o->max_unsupported);
+}
+
+/* Effective size: of decisions, which have some slots each. */
+static double slots_size(const struct ld_ope_slots *s, int kind)
+{
+    if (kind == LD_OPE_PSEUDO)
+        return s->gg > 0 ? s->g * s->g / s->gg : 0;
+    return s->ww > 0 ? s->w * s->w / s->ww / (double)s->most : 0;
+}
+
 /* Why too few events speak of this estimator: clipping makes weights more even, and the replay has its own count. */
 static void refuse_few(const struct ld_ope_run *u, int kind, char *out)
 {
     const struct ld_ope_result *r = u->r;
-    const double ess = kind == LD_OPE_CLIPPED ? r->clipped_ess : r->ess;
+    const double ess = is_of_slots(r, kind)     ? slots_size(&r->slots, kind)
+                       : kind == LD_OPE_CLIPPED ? r->clipped_ess
+                                                : r->ess;
 
     if (u->policy->is_logging)
         return;
@@ -82,13 +139,15 @@ static void refuse_few(const struct ld_ope_run *u, int kind, char *out)
                  r->min_ess);
 }
 
-static void estimate(const struct ld_ope_run *u, const struct ld_ope_series *s, double range, struct ld_ope_estimate *e)
+/* Of the rewards of `slots` slots together. */
+static void estimate(const struct ld_ope_run *u, const struct ld_ope_series *s, double range, size_t slots,
+                     struct ld_ope_estimate *e)
 {
-    const struct ld_ope_result *r = u->r;
+    const double lo = u->r->reward_lo, hi = u->r->reward_hi, n = (double)slots;
 
     e->value = ld_ope_series_estimate(s);
     e->error = ld_ope_series_error(s);
-    e->bernstein = ld_ope_series_bernstein(s, u->o->level, range, r->reward_lo, r->reward_hi);
+    e->bernstein = ld_ope_series_bernstein(s, u->o->level, range, fmin(lo, n * lo), fmax(hi, n * hi));
     e->is_bootstrap = !u->o->is_bernstein && ld_ope_series_bootstrap(s, NULL, &u->bootstrap, &e->interval);
     if (!e->is_bootstrap)
         e->interval = e->bernstein;
@@ -98,21 +157,33 @@ void ld_ope_conclude(const struct ld_ope_run *u, int kind, struct ld_ope_estimat
 {
     if (!u->o->is_wanted[kind])
         snprintf(e->refused, LD_OPE_WHY, "not asked for");
-    else if (e->refused[0] == '\0')
+    else if (e->refused[0] == '\0') {
         refuse_few(u, kind, e->refused);
-    if (e->refused[0] == '\0')
-        estimate(u, &u->r->series[kind], residual_range(u, kind), e);
+        if (is_of_slots(u->r, kind))
+            refuse_slots(u, e->refused);
+    }
+    if (ld_ope_is_ips(u->r, kind))
+        *e = u->r->estimate[LD_OPE_IPS];
+    else if (e->refused[0] == '\0')
+        estimate(u, ld_ope_terms(u->r, kind), residual_range(u, kind), is_of_slots(u->r, kind) ? u->r->slots.most : 1,
+                 e);
 }
 
 void ld_ope_conclude_logged(const struct ld_ope_run *u)
 {
-    estimate(u, &u->r->rewards, u->r->reward_hi - u->r->reward_lo, &u->r->logged);
+    const size_t n = u->r->slots.most > 1 ? u->r->slots.most : 1;
+
+    estimate(u, &u->r->rewards, u->r->reward_hi - u->r->reward_lo, 1, &u->r->logged);
+    u->r->logged_total = u->r->logged;
+    if (n > 1)
+        estimate(u, &u->r->slots.totals, (u->r->reward_hi - u->r->reward_lo) * (double)n, n, &u->r->logged_total);
 }
 
 bool ld_ope_compare(const struct ld_ope_result *r, const struct ld_ope_result *other, int kind,
                     const struct ld_ope_bootstrap *how, struct ld_ope_difference *out)
 {
-    const struct ld_ope_series *a = &r->series[kind], *b = other != NULL ? &other->series[kind] : &r->rewards;
+    const struct ld_ope_series *a = ld_ope_terms(r, kind),
+                               *b = other != NULL ? ld_ope_terms(other, kind) : ld_ope_logged_terms(r, kind);
 
     if (r->estimate[kind].refused[0] != '\0' || (other != NULL && other->estimate[kind].refused[0] != '\0'))
         return false;

@@ -6,33 +6,44 @@
  *   decided + expired    a decision when there is a default reward (of the tenant, or of the options)
  *   observed             a decision
  *
- * Of a slate the first arm alone counts: the others have no propensity. Candidates are those that the line tells
+ * A decision with named slots has them all (ld_logged.more), and under `first` it is over when each has its reward; of
+ * the candidates of the first slot those are left that no slot before has shown, since a line tells no others. Of a
+ * slate without names the first arm alone counts: the others have no propensity. Candidates are those that the line
+ * tells
  * (`among`), else the active arms of the catalogue as it stands, less those that are stopped. Under draws_only
  * decisions whose route drew nothing are passed over.
+ *
+ * With a metric its values stand in place of the rewards, as experiments count them (docs/EXPERIMENTS.md): of a
+ * decision whose window has closed, what the metric has come to by then, its default where nothing was told.
  *
  * Memory: what is kept of decisions that are open. */
 #ifndef LD_OWN_LOG_H
 #define LD_OWN_LOG_H
 
 #include "evaluate/decisions.h"
-#include "spec/event.h"
+#include "evaluate/own_catalogue.h"
+#include "evaluate/own_open.h"
 
-struct ld_own_open;
+/* What is judged in place of rewards. */
+struct ld_own_metric {
+    const char *name;
+    double low, high, missing;
+};
 
 /* Zeroed, but for `d` and the dimensions, a log of which nothing has been read. */
 struct ld_own_log {
     struct ld_decisions *d;
-    uint32_t context_dim, arm_dim;            /* of the vectors in events */
-    void *tree;                               /* open decisions: by id (tsearch(3)) */
-    struct ld_own_open *first, *last, *ended; /* in order; the one whose decision is in hand */
-    bool is_held;                             /* rewards wait for the window's end: aggregation sum or last */
+    uint32_t context_dim, arm_dim; /* of the vectors in events */
+    struct ld_own_opens open;
+    struct ld_own_open *ended;          /* the one whose decision is in hand */
+    const struct ld_own_metric *metric; /* NULL: rewards are judged */
+    bool is_measured;                   /* the configuration in force has that metric as it is asked for */
+    bool is_held;                       /* rewards wait for the window's end: aggregation sum or last */
     bool is_sum;
-    bool has_metrics;   /* each window has its line, also where the decision has had its reward */
-    bool has_catalogue; /* the log says who is offered */
-    bool is_lent;       /* an arm was offered to one decision only: that one */
+    bool has_metrics; /* each window has its line, also where the decision has had its reward */
+    bool is_lent;     /* an arm was offered to one decision only: that one */
     uint32_t lent;
-    unsigned char *flags; /* [cap_flags] by arm, of the catalogue */
-    size_t cap_flags;
+    struct ld_own_catalogue catalogue;
 };
 
 void ld_own_log_close(struct ld_own_log *s);

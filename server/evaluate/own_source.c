@@ -79,6 +79,14 @@ static int take_event(struct pass *p, const struct kb_event *ev)
     return give(p, &out, ld_own_log_take(&p->own, ev, &out));
 }
 
+static bool has_metric(const struct ld_settings *s, const struct ld_metric_settings *wanted)
+{
+    const struct ld_metric_settings *m = wanted != NULL ? ld_settings_metric(s, wanted->name) : NULL;
+
+    return m != NULL && ld_metric_is_measured(s, m) && m->low == wanted->low && m->high == wanted->high &&
+           m->missing == wanted->missing && m->aggregation == wanted->aggregation;
+}
+
 static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
     struct pass *p = arg;
@@ -88,6 +96,7 @@ static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
     if (settings != NULL) {
         p->context_dim = settings->spec.context_dim;
         p->arm_dim = settings->spec.arm_dim;
+        p->own.is_measured = has_metric(settings, p->x->metric);
     }
     return take_event(p, &line->ev) == 0 ? KB_OK : KB_ECANCELLED;
 }
@@ -127,9 +136,14 @@ static int end_log(struct pass *p)
 
 static int pass_over(struct ld_decisions *d, const struct ld_decisions_pass *pass)
 {
-    struct pass p = {.x = (struct ld_own_source *)d, .pass = pass, .own = {.d = d}};
+    struct ld_own_source *x = (struct ld_own_source *)d;
+    struct pass p = {.x = x, .pass = pass, .own = {.d = d}};
     struct ld_fold fold;
 
+    if (x->metric != NULL) {
+        x->told = (struct ld_own_metric){x->metric->name, x->metric->low, x->metric->high, x->metric->missing};
+        p.own.metric = &x->told;
+    }
     ld_fold_init(
         &fold,
         (struct ld_sink){

@@ -186,6 +186,9 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
     case LD_EVALUATION_TO:
         read_end(in, v, rule, &r->out->to);
         break;
+    case LD_EVALUATION_METRIC:
+        r->out->metric = ld_in_text(in, v, rule);
+        break;
     case LD_EVALUATION_NOTE:
         r->out->note = ld_in_text(in, v, rule);
         break;
@@ -264,6 +267,8 @@ void ld_text_evaluation_request(struct ld_text *t, const struct ld_evaluation_re
             ld_text_string(t, ld_evaluation_rules.rule[LD_EVALUATION_ESTIMATORS].choices[i]);
         }
     ld_text_lit(t, "]");
+    if (r->metric != NULL)
+        ld_text_put_string(t, "metric", r->metric);
     if (r->note != NULL)
         ld_text_put_string(t, "note", r->note);
     ld_text_lit(t, "}");

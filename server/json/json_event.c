@@ -53,8 +53,9 @@ static const struct ld_rule any = {.lo = 0, .hi = INFINITY}, real = {.lo = -INFI
                             probability = {.lo = 0, .hi = 1, .is_lo_open = true},
                             number = {.lo = 0, .hi = UINT32_MAX - 1}, count = {.lo = 0, .hi = MAX_COUNT},
                             one_or_more = {.lo = 1, .hi = MAX_COUNT}, level = {.lo = 1, .hi = KB_MAX_LEVEL},
-                            share = {.lo = 0, .hi = 1}, level_or_none = {.lo = 0, .hi = KB_MAX_LEVEL},
-                            word = {.lo = 1, .hi = 32}, dropped_text = {.lo = 1, .hi = LD_MAX_DROPPED},
+                            candidates = {.lo = 1, .hi = INT32_MAX}, share = {.lo = 0, .hi = 1},
+                            level_or_none = {.lo = 0, .hi = KB_MAX_LEVEL}, word = {.lo = 1, .hi = 32},
+                            dropped_text = {.lo = 1, .hi = LD_MAX_DROPPED},
                             up_to_most_tunings = {.lo = 0, .hi = KB_MOST_TUNINGS},
                             up_to_most_values = {.lo = 1, .hi = KB_MOST_VALUES},
                             up_to_most_odds = {.lo = 1, .hi = KB_MOST_ODDS},
@@ -150,6 +151,7 @@ static const struct ld_row draw_rows[] = {
     REAL("mean", OPTIONAL, offsetof(struct kb_ev_draw, mean)),
     VECTOR("context", OPTIONAL, offsetof(struct kb_ev_draw, context), LD_DIM_CONTEXT),
     NUMBER("level", OPTIONAL, offsetof(struct kb_ev_draw, level), &level),
+    NUMBER("candidates", OPTIONAL, offsetof(struct kb_ev_draw, n_candidates), &candidates),
 };
 static const struct ld_list draws = {LD_ROWS(draw_rows), sizeof(struct kb_ev_draw), LD_LIST_OBJECTS, NULL};
 /* An id for each candidate, or with its features where they were given inline. */

@@ -196,10 +196,30 @@ static bool is_id(const struct ld_rule *rule)
     return rule == &ld_id_rule;
 }
 
+#define MOST_DIGITS 9007199254740991.0 /* 2^53 - 1: beyond it a double is no longer the number that was sent */
+
+/* A whole number that stands for a user. NULL: it is none, which is told. */
+static const char *digits_for_text(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule)
+{
+    const double x = ld_number_of(v);
+    char *digits = NULL;
+
+    if (!(x >= 0 && x <= MOST_DIGITS && x == floor(x))) {
+        ld_in_fault_unquoted(in, v, "ids are strings");
+        if (x > MOST_DIGITS && rule->key != NULL)
+            ld_problem_limit(in->p, rule->key, MOST_DIGITS);
+    } else if ((digits = ld_in_alloc(in, LD_NUMBER_BYTES, 1)) != NULL) {
+        snprintf(digits, LD_NUMBER_BYTES, "%.0f", fabs(x));
+    }
+    return digits;
+}
+
 /* Where it stands for no id. Apart from ld_in_text, which is what all texts go through. */
 static __attribute__((noinline)) const char *number_for_text(struct ld_in *in, const struct ld_value *v,
                                                              const struct ld_rule *rule)
 {
+    if (rule->takes_digits && !in->is_log)
+        return digits_for_text(in, v, rule);
     if (in->is_log || is_id(rule))
         return ld_in_id_value(in, v, (size_t)rule->hi);
     ld_in_fault_unquoted(in, v, "expected a string");
@@ -339,7 +359,7 @@ const char *const *ld_in_id_list(struct ld_in *in, const struct ld_value *v, con
     *n = ids != NULL ? n_items : 0;
     for (size_t i = 0; i < *n; i++) {
         const size_t here = ld_in_item(in, v, i);
-        ids[i] = ld_in_id_value(in, ld_item_of(v, i), KB_ID_MAX_BYTES);
+        ids[i] = ld_in_text(in, ld_item_of(v, i), rule->takes_digits ? &ld_user_id_rule : &ld_id_rule);
         ld_in_leave(in, here);
     }
     return ids;

@@ -5,6 +5,7 @@
 #include <math.h>
 
 const struct ld_rule ld_id_rule = {.lo = 1, .hi = 256};
+const struct ld_rule ld_user_id_rule = {.lo = 1, .hi = 256, .takes_digits = true};
 const struct ld_rule ld_decision_id_rule = {.lo = 1, .hi = 128};
 const struct ld_rule ld_metric_name_rule = {.lo = 1, .hi = 64};
 
@@ -61,10 +62,11 @@ const struct ld_rules ld_evaluation_rules = {(const struct ld_rule[]){
     {.key = "policies", .lo = 1, .hi = 8},
     {.key = "from", .lo = 0, .hi = 9007199254740991},
     {.key = "to", .lo = 0, .hi = 9007199254740991},
-    {.key = "estimators", .choices = (const char *const[]){"replay", "ips", "snips", "clipped_ips", "dr", NULL}, .lo = 1, .hi = 5},
+    {.key = "estimators", .choices = (const char *const[]){"replay", "ips", "snips", "clipped_ips", "dr", "ips_by_slot", "pseudo_inverse", NULL}, .lo = 1, .hi = 7},
+    {.key = "metric", .lo = 1, .hi = 64},
     {.key = "note", .lo = 1, .hi = 16384},
     {.key = "id", .lo = 1, .hi = 64},
-}, 6, 0x1};
+}, 7, 0x1};
 
 const struct ld_rules ld_arm_policy_rules = {(const struct ld_rule[]){
     {.key = "arm", .lo = 1, .hi = 256},
@@ -105,7 +107,7 @@ const struct ld_rules ld_limits_rules = {(const struct ld_rule[]){
 }, 2, 0x0};
 
 const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
-    {.key = "user", .lo = 1, .hi = 256},
+    {.key = "user", .lo = 1, .hi = 256, .takes_digits = true},
     {.key = "context", .lo = 0, .hi = 4096},
     {.key = "arm", .lo = 1, .hi = 256},
     {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
@@ -114,7 +116,7 @@ const struct ld_rules ld_observation_rules = {(const struct ld_rule[]){
 }, 6, 0xd};
 
 const struct ld_rules ld_posterior_rules = {(const struct ld_rule[]){
-    {.key = "users", .lo = 1, .hi = 1000},
+    {.key = "users", .lo = 1, .hi = 1000, .takes_digits = true},
     {.key = "arms", .lo = 1, .hi = 1000},
     {.key = "context", .lo = 0, .hi = 4096},
     {.key = "neighbours", .lo = 1, .hi = 20},
@@ -150,7 +152,7 @@ const struct ld_rules ld_reward_rules = {(const struct ld_rule[]){
 }, 8, 0x3};
 
 const struct ld_rules ld_user_reward_rules = {(const struct ld_rule[]){
-    {.key = "user", .lo = 1, .hi = 256},
+    {.key = "user", .lo = 1, .hi = 256, .takes_digits = true},
     {.key = "reward", .lo = -1e+30, .hi = 1e+30, .is_magnitude = true},
     {.key = "arm", .lo = 1, .hi = 256},
     {.key = "slot", .lo = 1, .hi = 256},
@@ -167,7 +169,7 @@ const struct ld_rules ld_rollback_rules = {(const struct ld_rule[]){
 }, 1, 0x0};
 
 const struct ld_rules ld_select_rules = {(const struct ld_rule[]){
-    {.key = "user", .lo = 1, .hi = 256},
+    {.key = "user", .lo = 1, .hi = 256, .takes_digits = true},
     {.key = "context", .lo = 0, .hi = 4096},
     {.key = "candidates", .lo = 1, .hi = 1024},
     {.key = "exclude", .lo = 0, .hi = 1024},

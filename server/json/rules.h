@@ -16,6 +16,7 @@ struct ld_rule {
     double lo, hi;              /* INFINITY: none */
     bool is_lo_open, is_hi_open;
     bool is_magnitude; /* a server may bound it closer (ld_doc_bound) */
+    bool takes_digits; /* of a text, or of the texts of a list: a whole number means its digits */
 };
 
 /* The members of an object, in the order of its schema. */
@@ -27,6 +28,7 @@ struct ld_rules {
 
 #define LD_MAX_DEPTH 16u
 extern const struct ld_rule ld_id_rule;
+extern const struct ld_rule ld_user_id_rule;
 extern const struct ld_rule ld_decision_id_rule;
 extern const struct ld_rule ld_metric_name_rule;
 
@@ -59,8 +61,8 @@ extern const struct ld_rules ld_arms_patch_rules;
 enum { LD_COMPACT_KEEP_EVENTS };
 extern const struct ld_rules ld_compact_rules;
 
-enum { LD_EVALUATION_POLICIES, LD_EVALUATION_FROM, LD_EVALUATION_TO, LD_EVALUATION_ESTIMATORS, LD_EVALUATION_NOTE,
-       LD_EVALUATION_ID };
+enum { LD_EVALUATION_POLICIES, LD_EVALUATION_FROM, LD_EVALUATION_TO, LD_EVALUATION_ESTIMATORS, LD_EVALUATION_METRIC,
+       LD_EVALUATION_NOTE, LD_EVALUATION_ID };
 extern const struct ld_rules ld_evaluation_rules;
 
 enum { LD_ARM_POLICY_ARM };

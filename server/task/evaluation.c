@@ -25,7 +25,8 @@
 #include "json/json_evaluation.h"
 #include "store/store_evaluations.h"
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 
 #define MOST_AT_ONCE 1u
 #define MOST_TRIES 3u
@@ -48,7 +49,9 @@ struct evaluation {
     struct ld_evaluation_request *request;
     uint64_t last, n_rewrites; /* of the log, when it was begun */
     unsigned n_tries;
-    size_t max_bytes; /* of the models; 0: any */
+    size_t max_bytes;                 /* of the models; 0: any */
+    struct ld_metric_settings metric; /* that is judged, as the tenant had it at the beginning */
+    bool has_metric;                  /* else the reward is */
     atomic_bool is_cancelled, is_too_large;
     _Atomic double progress;
     pthread_mutex_t *lock;             /* of `learning` */
@@ -235,8 +238,8 @@ static struct ld_ope_options options_of(struct evaluation *e)
                                .seed = 1,
                                .clip = DEFAULT_CLIP,
                                .max_unsupported = DEFAULT_UNSUPPORTED,
-                               .reward_lo = (double)NAN,
-                               .reward_hi = (double)NAN,
+                               .reward_lo = e->has_metric ? e->metric.low : (double)NAN,
+                               .reward_hi = e->has_metric ? e->metric.high : (double)NAN,
                                .is_over = is_over,
                                .show_model = show_model,
                                .arg = e};
@@ -261,6 +264,7 @@ static int evaluate(struct evaluation *e, const struct ld_ope_options *options)
     if (ld_own_source_init(&own->source, &reading) != 0)
         return ld_fail(&e->why, "%s", own->source.base.why.text);
     own->source.store = e->t->store;
+    own->source.metric = e->has_metric ? &e->metric : NULL;
     own->source.from = e->request->from;
     own->source.to = e->request->to;
     own->source.last = e->last;
@@ -300,6 +304,7 @@ static int tell(struct evaluation *e)
     char *names = ld_text_take(&estimators, &n);
     const struct ld_ope_origin from = {.format = "ndjson",
                                        .estimators = names,
+                                       .metric = e->request->metric,
                                        .level_percent = 100 * LEVEL,
                                        .read = reading_of(&e->request->policy[0])};
     int rc = names != NULL ? ld_ope_report_prepare(e->report) : -1;
@@ -436,6 +441,23 @@ static bool launch(struct ld_evaluating *x, struct evaluation *e, struct ld_op *
     return false;
 }
 
+/* The metric that the request names, into e: that of a single objective is the reward itself. False with 422. */
+static bool find_metric(struct evaluation *e, struct ld_op *op)
+{
+    const struct ld_settings *s = &e->t->settings;
+    const struct ld_metric_settings *m = e->request->metric != NULL ? ld_settings_metric(s, e->request->metric) : NULL;
+
+    if (e->request->metric != NULL && m == NULL) {
+        ld_problem_set_as(ld_op_problem(op), LD_NO_METRIC, "the tenant has no metric of this name");
+        ld_problem_add(ld_op_problem(op), "/metric", "the tenant has no metric of this name");
+        return false;
+    }
+    e->has_metric = m != NULL && ld_metric_is_measured(s, m);
+    if (e->has_metric)
+        e->metric = *m;
+    return true;
+}
+
 /* 0 with the op answered. */
 static int start_new(struct ld_evaluating *x, struct ld_op *op)
 {
@@ -464,7 +486,7 @@ static int start_new(struct ld_evaluating *x, struct ld_op *op)
     *e = (struct evaluation){.t = t, .task = &x->task, .doc = op->doc, .request = op->evaluation, .lock = &x->lock};
     op->doc = NULL;
     op->evaluation = NULL;
-    if (find_room(e, op)) {
+    if (find_metric(e, op) && find_room(e, op)) {
         (void)launch(x, e, op);
         return 0;
     }

@@ -9,7 +9,7 @@
 #include "types/settings.h"
 
 #define LD_MOST_EVALUATED 8u
-#define LD_N_ESTIMATORS 5u
+#define LD_N_ESTIMATORS 7u
 #define LD_EVALUATION_ID_BYTES 65 /* bytes, with the NUL */
 #define LD_EVALUATIONS_KEPT 20u
 
@@ -33,6 +33,7 @@ struct ld_evaluation_request {
     struct ld_evaluation_policy policy[LD_MOST_EVALUATED];
     size_t n;
     struct ld_evaluation_span from, to;
+    const char *metric;              /* that is judged; NULL: the reward */
     const char *note;                /* NULL: none */
     bool is_wanted[LD_N_ESTIMATORS]; /* in the order of enum ld_ope_kind */
 };

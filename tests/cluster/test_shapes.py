@@ -40,13 +40,14 @@ def act(api, name, config, rng, n):
         what, user = rng.random(), f"u{rng.randrange(8)}"
         body = {"user": user, **context(config, rng)}
         if what < 0.45:
+            if rng.random() < 0.3:
+                body["slots"] = slots(config, rng)
             told = api.call("POST", "/select", body, tenant=name, expect=(200, 409)).json
             if "decision" in told:
-                opened.append(told["decision"])
+                opened += [{"decision": told["decision"], "slot": s["id"]} for s in told.get("slots", [])] or [{"decision": told["decision"]}]
         elif what < 0.8 and opened:
             reward = rng.randrange(9) / 8
-            body = {"decision": rng.choice(opened[-5:])}
-            body |= {"reward": reward}
+            body = {**rng.choice(opened[-5:]), "reward": reward}
             if "metrics" in config and rng.random() < 0.5:
                 body["metric"] = config["metrics"][0]["name"]
             api.call("POST", "/reward", body, tenant=name, expect=(200, 404, 409, 410))
@@ -60,6 +61,12 @@ def act(api, name, config, rng, n):
             api.call("PATCH", f"/tenants/{name}/arms", {"arms": [arm(config, rng.randrange(6), rng)]}, expect=(200, 409))
         else:
             api.call("PATCH", f"/tenants/{name}", {"seed": rng.randrange(10**6)}, expect=(200, 409))
+
+
+def slots(config, rng):
+    """Three places, of which one has a context of its own."""
+    own = {"features": {"size": rng.randrange(4)}} if "features" in config else context(config, rng)
+    return [{"id": "top", "baseline": "arm3"}, {"id": "left", "exclude": ["arm0", "arm1"]}, {"id": "foot", **own}]
 
 
 def context(config, rng):
@@ -97,7 +104,11 @@ def test_whoever_writes_all_have_the_same(trio, three, shape):
     at = [e["at"] for e in events]
     assert at == sorted(at)
     kinds = collections.Counter(e["type"] for e in events)
-    assert kinds["decided"] > 100 and kinds["rewarded"] + kinds["measured"] > 50, kinds
+    filled = [e for e in events if e["type"] == "decided" and "slots" in e]
+    assert len(filled) > 20 and all(len({arm["arm"] for arm in e["slate"]}) == len(e["slots"]) == 3 for e in filled)
+    places = {(e["decision"], arm["arm"]) for e in filled for arm in e["slate"]}
+    assert len({(e["decision"], e.get("arm")) for e in events if e["type"] in ("rewarded", "measured", "late")} & places) > 10
+    assert kinds["decided"] > 100 and kinds["rewarded"] + kinds["measured"] + kinds["late"] > 50, kinds
     decisions = [e["decision"] for e in events if e["type"] in ("expired",)]
     assert len(decisions) == len(set(decisions))
     for api in three:

@@ -80,6 +80,17 @@ def test_another_arm_than_the_one_answered_is_found():
     assert any("the log says" in f for f in faults([{**HONEST[0], "arm": "b"}] + HONEST[1:]))
 
 
+SLOTS = line(7, "decided", decision="d7", arm="a", propensity=0.5, slate=[{"arm": "a"}, {"arm": "b"}], slots=[{"id": "top", "propensity": 0.5}, {"id": "left", "propensity": 1}])
+
+
+@pytest.mark.parametrize("change, is_found", [({}, False), ({"slate": [{"arm": "a"}, {"arm": "c"}]}, True), ({"slots": SLOTS["slots"][:1]}, True), ({"slots": []}, True),
+                                              ({"slots": [SLOTS["slots"][0], {"id": "left", "propensity": 0.5}]}, True), ({"slots": SLOTS["slots"][::-1]}, True)])
+def test_slots_that_show_something_else_are_found(change, is_found):
+    ledger = told()
+    ledger.note(("decided", "d7"), ACKED, 3, arm="a", shown={"top": ["a", 0.5], "left": ["b", 1]})
+    assert any("the log says" in f for f in faults(HONEST + [{**SLOTS, **change}], ledger)) == is_found
+
+
 def test_a_line_before_what_its_client_knew_earlier_is_found():
     swapped = renumbered([HONEST[1], HONEST[0]] + HONEST[2:])
     assert any("told later" in f for f in faults(swapped))

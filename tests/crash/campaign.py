@@ -221,8 +221,8 @@ class Campaign:
             for name in ("exact", "kors", "thompson", "median"):
                 # A correction before a reward in doubt is sent again would make of that another correction.
                 if writer.opened[name] and not (name == "thompson" and writer.doubts):
-                    decision, arms = writer.opened[name].pop(0)
-                    item = {"decision": decision, "reward": writer.mark(), **({"arm": arms[0]} if arms[0] else {})}
+                    decision, places = writer.opened[name].pop(0)
+                    item = {"decision": decision, "reward": writer.mark(), **places[0]}
                     assert client.call("POST", "/reward", item, tenant=name).json == {"applied": True}, (self.seed, name, item)
                     self.ledgers[name].note(("reward", item["reward"]), ACKED, writer.number, decision=decision)
             for name, body, text in list(writer.answers)[-8:]:

@@ -102,6 +102,13 @@ def mark_of(event):
     return (kind, event["configuration"]["seed"]) if kind == "configured" else None
 
 
+def said(line, fact):
+    """What a line says of a fact; `shown` is what its slots have, by their names."""
+    if fact != "shown":
+        return line.get(fact)
+    return {slot["id"]: [place["arm"], slot["propensity"]] for slot, place in zip(line.get("slots", []), line.get("slate", [line]))}
+
+
 def judge(ledger, text, events):
     """Faults of the log as sentences; none: the promise was kept. `events` are the lines behind the part that was
     judged before, `text` is all of it. Afterwards what was in doubt is settled by what was found."""
@@ -267,7 +274,7 @@ def slips(ledger, found):
     for mark, entry in ledger.entries.items():
         if entry.state == ACKED and not entry.is_checked and mark in ledger.lines:
             line, entry.is_checked = ledger.lines[mark], True
-            if any(line.get(k) != v for k, v in entry.facts.items()):
+            if any(said(line, k) != v for k, v in entry.facts.items()):
                 faults.append(f"{mark}: the log says {line}, the answer {entry.facts}")
     for mark in found:
         entry = ledger.entries.get(mark)

@@ -81,7 +81,8 @@ class Writer:
         self.keys = keys
         self.number, self.ledgers, self.rng = number, ledgers, random.Random(f"{seed}/{number}")
         self.wire, self.n_marks, self.n_requests, self.n_answers = None, 0, 0, 0
-        self.opened = {name: [] for name in TENANTS}  # (decision, arms not rewarded yet)
+        self.opened = {name: [] for name in TENANTS}  # (decision, how what has no reward yet is named)
+        self.shown = {}  # (decision, slot): the arm
         self.deferred = {name: [] for name in TENANTS}
         self.answers = collections.deque(maxlen=KEPT_ANSWERS)  # (tenant, body, answer) of named decisions
         self.rewards = collections.deque(maxlen=KEPT_ANSWERS)  # (tenant, body) of rewards that were taken
@@ -138,8 +139,11 @@ class Writer:
         body = {"user": f"u{rng.randrange(USERS)}"}
         if config.get("context_dim"):
             body["context"] = [rng.randrange(9) / 8]
-        if rng.random() < 0.2:
+        what = rng.random()
+        if what < 0.2:
             body["top"] = 2
+        elif what < 0.35:
+            body["slots"] = [{"id": "top"}, {"id": "left", "exclude": ["a0"]}, {"id": "foot"}][:rng.randrange(1, 4)]
         if rng.random() < 0.1:
             body["defer"] = True
         if rng.random() < 0.6:
@@ -156,7 +160,11 @@ class Writer:
     def keep_decision(self, tenant, body, text):
         answer = json.loads(text)
         is_early = self.ledgers[tenant].is_relaxed
+        slots = answer.get("slots", [])
         facts = dict(user=body["user"], arm=answer["arm"], propensity=answer["propensity"])
+        if slots:
+            facts["shown"] = {s["id"]: [s["arm"], s["propensity"]] for s in slots}
+        self.shown |= {(answer["decision"], s["id"]): s["arm"] for s in slots}
         mark = ("decided", answer["decision"])
         if is_early:
             self.ledgers[tenant].note(mark, DOUBT, self.number)
@@ -167,11 +175,11 @@ class Writer:
                 self.ledgers[tenant].note(mark, ACKED, self.number, **facts)
             if "decision" in body and tenant != COMPACTED:
                 self.answers.append((tenant, body, text))
-        arms = [r["arm"] for r in answer["ranking"]] if body.get("top") else [None]
-        (self.deferred if body.get("defer") else self.opened)[tenant].append((answer["decision"], arms))
+        places = [{"slot": s["id"]} for s in slots] or ([{"arm": r["arm"]} for r in answer["ranking"]] if body.get("top") else [{}])
+        (self.deferred if body.get("defer") else self.opened)[tenant].append((answer["decision"], places))
 
     def reward(self, tenant):
-        """One reward, or some at once; a slot is named by its arm in a slate only."""
+        """One reward, or some at once; in a slate it names the arm, or the slot."""
         items = [self.next_reward(tenant) for _ in range(self.rng.choice((1, 1, 1, 3)))]
         items = [item for item in items if item]
         if len(items) == 1:
@@ -184,15 +192,18 @@ class Writer:
         if not opened:
             return None
         i = self.rng.randrange(len(opened))
-        decision, arms = opened[i]
-        item = {"decision": decision, "reward": self.mark(), **({"arm": arms[0]} if arms[0] else {})}
-        del arms[0]
+        decision, places = opened[i]
+        place = places.pop(0)
         # Sums and corrections may come more than once for a slot.
-        if not arms or self.rng.random() < 0.3:
+        if not places or self.rng.random() < 0.3:
             del opened[i]
         if TENANTS[tenant].get("aggregation") and self.rng.random() < 0.3:
-            opened.append((decision, [item.get("arm")]))
-        return item
+            opened.append((decision, [place]))
+        return {"decision": decision, "reward": self.mark(), **place}
+
+    def reward_mark(self, item):
+        arm = self.shown.get((item["decision"], item.get("slot")), item.get("arm"))
+        return ("reward", item["reward"]), {"decision": item["decision"], **({"arm": arm} if arm else {})}
 
     def send_reward(self, tenant, item, is_again=False):
         """A sum must not be sent twice: a client cannot know whether the first one counted. A decision that the first one has
@@ -200,7 +211,7 @@ class Writer:
         is_sum = TENANTS[tenant].get("aggregation") == "sum"
         retry = None if is_sum else (lambda: self.send_reward(tenant, item, is_again=True))
         expect = (200, 404) if is_again and tenant == COMPACTED else PATIENCE.get(tenant, (200,))
-        got = self.ask(tenant, "POST", "/reward", item, [reward_mark(item)], retry=retry, expect=expect)
+        got = self.ask(tenant, "POST", "/reward", item, [self.reward_mark(item)], retry=retry, expect=expect)
         if got and got[0] == 200 and not is_sum and tenant not in ("window", "relaxed", "thompson", COMPACTED):
             self.rewards.append((tenant, item))
 
@@ -208,7 +219,7 @@ class Writer:
         """An array is answered in place: each item is its own promise."""
         ledger = self.ledgers[tenant]
         for item in items:
-            mark, facts = reward_mark(item)
+            mark, facts = self.reward_mark(item)
             ledger.note(mark, DOUBT, self.number, **facts)
         got = self.ask(tenant, "POST", "/reward", items, [])
         for item, result in zip(items, json.loads(got[1]) if got else []):
@@ -216,7 +227,7 @@ class Writer:
                 self.surprises.append(f"{tenant}: {item}: {result}")
             if not ledger.is_relaxed:
                 is_kept = result["applied"] or result.get("status") == 410
-                mark, facts = reward_mark(item)
+                mark, facts = self.reward_mark(item)
                 ledger.note(mark, ACKED if is_kept else REFUSED, self.number, **facts)
 
     def observe(self, tenant):
@@ -250,20 +261,20 @@ class Writer:
 
     def activate(self, tenant):
         if self.deferred[tenant]:
-            decision, arms = self.deferred[tenant].pop()
-            self.send_activate(tenant, decision, arms)
+            decision, places = self.deferred[tenant].pop()
+            self.send_activate(tenant, decision, places)
 
-    def send_activate(self, tenant, decision, arms):
+    def send_activate(self, tenant, decision, places):
         expect = PATIENCE.get(tenant, (200,))
         mark, ledger = ("activated", decision), self.ledgers[tenant]
         # Where the answer may be that the decision is gone, a success is noted when it is seen.
         if len(expect) > 1:
             ledger.note(mark, DOUBT, self.number)
         got = self.ask(tenant, "POST", "/activate", {"decision": decision}, [] if len(expect) > 1 else [(mark, {})],
-                       retry=lambda: self.send_activate(tenant, decision, arms), expect=expect)
+                       retry=lambda: self.send_activate(tenant, decision, places), expect=expect)
         if got and got[0] == 200:
             ledger.note(mark, ACKED, self.number)
-            self.opened[tenant].append((decision, arms))
+            self.opened[tenant].append((decision, places))
 
     def patch_graph(self, tenant):
         a, b = self.rng.sample(range(USERS), 2)
@@ -327,7 +338,7 @@ class Writer:
             self.reward_ward(tenant, decision, {"user": user, "reward": self.mark(), "id": self.name("r")})
         elif got and self.rng.random() < 0.5:
             item = {"decision": decision, "reward": self.mark()}
-            mark, facts = reward_mark(item)
+            mark, facts = self.reward_mark(item)
             self.ledgers[tenant].note(mark, DOUBT, self.number, owner=user)
             if tenant in PATIENCE:  # a success is not told from what is gone by the status alone
                 self.ask(tenant, "POST", "/reward", item, [], expect=PATIENCE[tenant])
@@ -338,7 +349,7 @@ class Writer:
         """By user, and by an id under which it may be sent again, to a tenant that sums as well: the decision is the last one that
         the ward was shown."""
         ledger, is_patient = self.ledgers[tenant], tenant in PATIENCE
-        mark, facts = reward_mark({"decision": decision, **item})
+        mark, facts = self.reward_mark({"decision": decision, **item})
         ledger.note(mark, DOUBT, self.number, owner=item["user"])
         got = self.ask(tenant, "POST", "/reward", item, [] if is_patient else [(mark, {**facts, "owner": item["user"]})],
                        retry=lambda: self.reward_ward(tenant, decision, item), expect=(200, 404) if is_patient else (200,))
@@ -470,11 +481,6 @@ def passing(number):
 def key_paths():
     """Where there may be keys."""
     return ["/keys", *(f"/tenants/{name}/keys" for name in [*TENANTS, *map(passing, range(WRITERS))])]
-
-
-def reward_mark(item):
-    facts = {"decision": item["decision"], **({"arm": item["arm"]} if "arm" in item else {})}
-    return ("reward", item["reward"]), facts
 
 
 class Load:

@@ -69,8 +69,9 @@ def pointer_of(path):
 
 
 def first_place(name, r):
-    """(a good body with the number, its path)"""
-    for body in examples({"$ref": PREFIX + KINDS[name]}):
+    """(a good body with the number, its path). A list of several kinds of items is tried with one of each kind alone, too."""
+    whole = examples({"$ref": PREFIX + KINDS[name]})
+    for body in [*whole, *([one] for one in whole if isinstance(one, dict))]:
         for path in places(body):
             if is_place(pointer_of(path), r.place):
                 return body, path

@@ -195,7 +195,7 @@ def test_each_example_of_the_contract_fits():
 
 
 @pytest.mark.parametrize("schema, body", [
-    ("SelectRequest", {"user": 7}), ("SelectRequest", {"user": "u", "colour": "red"}), ("SelectRequest", {}), ("SelectRequest", {"user": ""}),
+    ("SelectRequest", {"user": 7.5}), ("SelectRequest", {"user": "u", "colour": "red"}), ("SelectRequest", {}), ("SelectRequest", {"user": ""}),
     ("SelectRequest", {"user": "u", "top": 0}), ("SelectRequest", {"user": "u", "candidates": ["a", 1]}), ("Configuration", {"algorithm": "oracle"}),
     ("Configuration", {"representation": {"epsilon": 1}}), ("Configuration", {"representation": {"lambda": 0}}), ("Configuration", {"context_dim": 1.5}),
     ("Edge", ["a"]), ("Edge", ["a", "b", 1, 2]), ("Edge", ["a", True])])

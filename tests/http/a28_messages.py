@@ -59,12 +59,12 @@ def test_vectors_that_are_missing(api, name):
 # --- ids -------------------------------------------------------------------------------------------------------------------
 
 IDS = [
-    ("POST", "/select", {"user": 42, "candidates": [7, {"id": 8}, "b"], "exclude": [9], "decision": 10},
-     {"/user": 42, "/candidates/0": 7, "/candidates/1/id": 8, "/exclude/0": 9, "/decision": 10}),
+    ("POST", "/select", {"user": "u", "candidates": [7, {"id": 8}, "b"], "exclude": [9], "decision": 10},
+     {"/candidates/0": 7, "/candidates/1/id": 8, "/exclude/0": 9, "/decision": 10}),
     ("POST", "/reward", {"decision": 42, "arm": 7, "reward": 1}, {"/decision": 42, "/arm": 7}),
     ("POST", "/reward", [{"decision": 42, "reward": 1}], {"/0/decision": 42}),
     ("POST", "/activate", {"decision": 42}, {"/decision": 42}),
-    ("POST", "/observe", {"user": 1, "arm": 2, "reward": 1, "id": 3}, {"/user": 1, "/arm": 2, "/id": 3}),
+    ("POST", "/observe", {"user": 1, "arm": 2, "reward": 1, "id": 3}, {"/arm": 2, "/id": 3}),
     ("POST", "/observe", {"user": "u", "arm": {"id": 2}, "reward": 1}, {"/arm/id": 2}),
     ("PUT", "/tenants/{}/arms", {"arms": [1, {"id": 2}]}, {"/arms/0": 1, "/arms/1/id": 2}),
     ("PATCH", "/tenants/{}/arms", {"arms": [1], "remove": [2], "stop": [3], "start": [4]}, {"/arms/0": 1, "/remove/0": 2, "/stop/0": 3, "/start/0": 4}),
@@ -81,8 +81,8 @@ def test_an_id_that_is_a_number_is_shown_as_it_should_be(api, name, method, path
 
 def test_each_line_of_ndjson_is_told(api, name):
     api.put_tenant(name)
-    lines = [{"user": "u", "arm": "a", "reward": 1}, {"user": 5, "arm": "a", "reward": 1}]
-    assert refused(api, "POST", "/observe", lines, kind=NDJSON, tenant=name) == {"/1/user": 'ids are strings: "5"'}
+    lines = [{"user": "u", "arm": "a", "reward": 1}, {"user": "v", "arm": 5, "reward": 1}]
+    assert refused(api, "POST", "/observe", lines, kind=NDJSON, tenant=name) == {"/1/arm": 'ids are strings: "5"'}
     assert refused(api, "PUT", f"/tenants/{name}/graph", [[1, "v"]], kind=NDJSON) == {"/0/0": 'ids are strings: "1"'}
 
 

@@ -3,6 +3,7 @@ import threading
 
 import pytest
 
+from contract import NDJSON
 from harness import Client
 
 
@@ -180,3 +181,34 @@ def test_concurrent_decisions_are_all_in_the_log_once(api, server, name):
     assert sorted(e["decision"] for e in events if e["type"] == "decided") == sorted(ids) and len(set(ids)) == 200
     assert sorted(e["decision"] for e in events if e["type"] == "rewarded") == sorted(ids)
     assert [e["seq"] for e in events] == list(range(1, len(events) + 1))
+
+
+# ---- users that are numbers ---------------------------------------------------------------------------------------------
+
+def test_a_whole_number_is_the_user_of_its_digits(api, name):
+    """In every body that names a user: decisions, rewards, observations, questions. 42 and "42" are one user, whose rewards find each other."""
+    api.put_tenant(name, default_reward=None, algorithm="lin-ucb-per-user", arm_dim=1)
+    arms = [{"id": "a", "features": [1]}, {"id": "b", "features": [-1]}]
+    most = 2**53 - 1
+    for number in (42, 0, most):
+        first = api.call("POST", "/select", {"user": number, "candidates": arms, "decision": f"d{number}"}, tenant=name)
+        assert api.call("POST", "/select", {"user": str(number), "candidates": arms, "decision": f"d{number}"}, tenant=name).text == first.text  # a retry
+    assert api.call("POST", "/reward", {"user": "42", "reward": 1, "id": "r1"}, tenant=name).json["decisions"] == ["d42"]
+    assert api.call("POST", "/reward", [{"user": 0, "reward": 1}], tenant=name).json[0]["decisions"] == ["d0"]
+    api.call("POST", "/observe", {"user": 42, "arm": arms[0], "reward": 3}, tenant=name)
+    api.call("POST", "/observe", [{"user": 42.0, "arm": arms[0], "reward": 3}, {"user": "42", "arm": arms[1], "reward": -3}], kind=NDJSON, tenant=name)
+    assert [e["user"] for e in api.events(name) if "user" in e] == ["42", "0", str(most), "42", "42", "42"]
+    told = api.call("POST", f"/tenants/{name}/posterior", {"users": [42, "42", 43], "arms": arms[:1]}).json
+    assert told == api.call("POST", f"/tenants/{name}/posterior", {"users": ["42", 42, "43"], "arms": arms[:1]}).json
+    (known,), (again,), (other,) = told["mean"]
+    assert told["users"] == ["42", "42", "43"] and known == again > 1.5 and abs(other) < 1e-12  # one user, who has four rewards
+
+
+def test_what_a_number_cannot_say_is_refused(api, name):
+    """Beyond 2^53 a number is no longer the one that was sent."""
+    api.put_tenant(name)
+    for number, told in (("-1", 'ids are strings: "-1"'), ("4.5", 'ids are strings: "4.5"'), (str(2**53 + 2), "ids are strings, in quotes"), ("1e300", "ids are strings, in quotes")):
+        for path, body, place in (("/select", '{"user":%s,"candidates":["a"]}', "/user"), ("/reward", '{"user":%s,"reward":1}', "/user"),
+                                  ("/observe", '{"user":%s,"arm":"a","reward":1}', "/user"), (f"/tenants/{name}/posterior", '{"users":[%s],"arms":["a"]}', "/users/0")):
+            refused = api.call("POST", path, raw=body % number, tenant=name, expect=400)
+            assert [(e["pointer"], e["detail"]) for e in refused.json["errors"]] == [(place, told)], (path, number)

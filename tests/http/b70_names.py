@@ -553,9 +553,18 @@ def dsjson_line(rng, i, context, actions):
             "c": {**context, "_multi": [{"_tag": f"arm{k}", **a} for k, a in enumerate(actions)]}}, chosen
 
 
-def test_a_log_and_live_requests_of_the_same_json_are_the_same_vectors(server, api, name, tmp_path):
+APART = {"mapping": "names-2", "dim": 64, "seed": 3, "namespaces": {"User": 12, "i": 10, "slot": 8}, "weights": {"User": 2.5}}
+
+
+def posted(api, path, body, tenant, expect=200):
+    return api.call("POST", path, body, tenant=tenant, expect=expect).json
+
+
+@pytest.mark.parametrize("mapping, algorithm", [(MAPPING, "ek-ucb"), (APART, "ek-ucb"), (APART, "laplaced-by-arm")], ids=["names-1", "names-2", "weighed"])
+def test_a_log_and_live_requests_of_the_same_json_are_the_same_vectors(server, api, name, tmp_path, mapping, algorithm):
+    """And the same scores, of a model that weighs namespaces by what the log has taught it, too: of decisions, of ranks through another door, and of slots."""
     rng, lines, lived = random.Random(5), [], []
-    pair = twins(api, name, algorithm="ek-ucb")
+    pair = twins(api, name, mapping=mapping, algorithm=algorithm, default_reward=None)
     for i in range(60):
         context = {"User": {"age": rng.randint(1, 90), "town": some_name(rng).lstrip("_")}, "_private": 1, "n": some_value(rng, 2), "deep": {"v": some_value(rng, 2)}}
         actions = [{"i": {"topic": rng.choice("abc"), "x": some_value(rng, 3)}, "k": [{"len": rng.random()}, {"tags": ["p", some_name(rng)]}]} for _ in range(3)]
@@ -570,9 +579,27 @@ def test_a_log_and_live_requests_of_the_same_json_are_the_same_vectors(server, a
     told = [[e for e in api.events(one) if e["type"] == "observed"] for one in pair]
     assert len(told[0]) == 60
     for imported, live, body in zip(*told, lived):
-        assert (imported["context"], imported["features"]) == (live["context"], live["features"]) == (of(body["context"]), of(body["arm"]["features"]))
+        assert (imported["context"], imported["features"]) == (live["context"], live["features"]) == (of(body["context"], mapping), of(body["arm"]["features"], mapping))
     ask = {"users": ["-"], "context": lived[0]["context"], "arms": [lived[1]["arm"]]}
     assert len({json.dumps(api.call("POST", f"/tenants/{one}/posterior", ask).json["mean"]) for one in pair}) == 1
+    if algorithm == "laplaced-by-arm":
+        assert weights_of(api, pair[0]) == weights_of(api, pair[1]) != {space: 1 for space in mapping["namespaces"]}
+    for body in lived[:8]:
+        context = {k: v for k, v in body["context"].items() if k != "_multi"}
+        actions = [{"id": a["_tag"], "features": a} for a in body["context"]["_multi"]]
+        ask = {"user": "-", "context": context, "candidates": actions, "explain": True, "dry_run": True, "decision": "same"}
+        scores = [posted(api, "/select", ask, one)["ranking"] for one in pair]
+        assert scores[0] == scores[1] and len(scores[0]) == 3
+        ranked = posted(api, "/personalizer/v1.0/rank", {"contextFeatures": [context], "actions": [{**a, "features": [a["features"]]} for a in actions]}, pair[0], expect=201)
+        slots = posted(api, "/personalizer/v1.1-preview.3/multislot/rank",
+                       {"contextFeatures": [context], "actions": [{**a, "features": [a["features"]]} for a in actions],
+                        "slots": [{"id": "s", "features": [{"wide": 3}], "baselineAction": actions[0]["id"]}]}, pair[0], expect=201)
+        decided = {e["decision"]: e for e in api.events(pair[0]) if e["type"] == "decided"}
+        for told, seen in ((ranked, context), (slots, {**context, "slot": {"wide": 3}})):
+            line = decided[told["eventId"]]
+            shown = next(a for a in actions if a["id"] == line["arm"])
+            assert (line["context"], line["features"]) == (of(seen, mapping), of(shown["features"], mapping))
+        assert {r["id"]: r["probability"] for r in ranked["ranking"]} == {r["arm"]: r["propensity"] for r in scores[0]}
 
 
 def test_a_log_with_what_has_no_vector_is_named_by_line_and_place(server, api, name, tmp_path):

@@ -111,6 +111,27 @@ def test_later_slots_know_the_deviations_that_earlier_ones_leave(api, name):
     assert line["context"] == [0.2] and [s.get("context") for s in line["slots"]] == [None, [0.9], None]
 
 
+def test_a_slot_weighs_by_what_it_was_drawn_from(api, name):
+    """The mean that a model begins with is what a draw of all candidates alike earns: each reward counts 1 / (C p), C being what its slot could show. Few can stand in
+    the last slot, and they earn the most."""
+    api.put_tenant(name, algorithm="laplaced-by-arm", default_reward=None)
+    candidates, worth = [f"a{i}" for i in range(12)], {"top": 1, "left": -3, "right": 7}
+    slots = [{"id": "top", "exclude": candidates[:2]}, {"id": "left"}, {"id": "right", "exclude": candidates[3:]}]
+    weight = earned = n = 0
+    for i in range(7):
+        answer = fill(api, name, slots=slots, candidates=candidates, explain=True)
+        shown = set()
+        for slot, s, line in zip(slots, answer["slots"], decided(api, name)[-1]["slots"]):
+            left = set(candidates) - set(slot.get("exclude", [])) - shown
+            assert line["candidates"] == len(left) == len(s["ranking"])
+            shown.add(s["arm"])
+            api.reward(answer["decision"], worth[s["id"]], slot=s["id"], tenant=name)
+            if n < 18:
+                weight, earned, n = weight + 1 / (len(left) * s["propensity"]), earned + worth[s["id"]] / (len(left) * s["propensity"]), n + 1
+    newest = [e for e in api.events(name) if e["type"] == "tuned"][-1]
+    assert newest["scales"]["rewards"] == 18 and newest["scales"]["mean"] == pytest.approx(earned / weight, rel=1e-9)
+
+
 # ---- rewards ------------------------------------------------------------------------------------------------------------
 
 def test_each_slot_has_its_reward_correction_and_default(api, name):

@@ -109,6 +109,24 @@ def test_decisions_and_rewards_by_hand(api, ctl, name):
     assert json.loads(ctl("model", "--json"))["digest"] == api.digest(name)
 
 
+def test_slots_by_hand(api, ctl, name):
+    api.put_tenant(name, algorithm="ucb", default_reward=None)
+    page = json.loads(ctl("select", "ann", "red", "green", "blue", "pink", "--slot", "top", "--slot", '{"id":"left","exclude":["red","green"]}', "--slot", 'a "b"',
+                          "--decision", "page-1", "--json"))
+    assert [s["id"] for s in page["slots"]] == ["top", "left", 'a "b"'] and len({s["arm"] for s in page["slots"]}) == 3
+    arms = {s["id"]: s["arm"] for s in page["slots"]}
+    assert arms["left"] in ("blue", "pink")
+    told = ctl("select", "ann", "red", "green", "--slot", "top", "--slot", "left", "--dry-run")
+    assert all(word in told for word in ("top", "left", "red", "green"))
+    ctl("reward", "page-1", "0.5", "--slot", "left")
+    ctl("reward", "--user", "ann", "1", "--slot", 'a "b"')
+    assert [(e["arm"], e["reward"]) for e in api.events(name) if e["type"] == "rewarded"] == [(arms["left"], 0.5), (arms['a "b"'], 1)]
+    assert "no such slot" in ctl("reward", "page-1", "1", "--slot", "foot", expect=1)
+    assert "/slots/1" in ctl("select", "ann", "red", "--slot", "top", "--slot", "left", expect=1)
+    assert "/top" in ctl("select", "ann", "red", "green", "--slot", "top", "--top", "2", expect=1)
+    assert "/slot" in ctl("reward", "page-1", "1", "--slot", "top", "--arm", "red", expect=1)
+
+
 def test_the_log_is_printed_whole_and_by_type(api, ctl, name):
     api.put_tenant(name, algorithm="ucb")
     for i in range(12):

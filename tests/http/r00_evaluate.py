@@ -191,13 +191,13 @@ def test_dsjson_is_counted_as_by_hand(tmp_path):
 def test_dsjson_lines_that_are_no_decision_are_passed_over_and_counted(tmp_path):
     good = [dsjson_line(i % 3, [0.5, 0.3, 0.2], -1.0 * (i % 2)) for i in range(12)]
     others = [{**good[0], "_skipLearn": True}, {"RewardValue": 1.0, "EventId": "lost"}, {**good[0], "DeferredAction": True},
-              {"c": {"_multi": [{}, {}], "_slots": [{}]}, "_outcomes": [{"_label_cost": -1, "_a": [1], "_p": [1]}]}]
+              {"c": {"_multi": [{"_slot_id": 0}, {"_slot_id": 1}], "_slots": [{}, {}]}, "_label_cost": 1, "_outcomes": [{"_a": [0], "_p": [1]}] * 2}]
     (tmp_path / "l").write_text(dsjson_text(others[:2] + good + others[2:]))
     got = evaluate("dsjson", "uniform", tmp_path / "l")
     assert got["n"] == 12 and sorted(got["skipped"].values()) == [0, 1, 1, 1, 1]
     assert got["ips"]["estimate"] == pytest.approx(by_hand(good), rel=1e-12)
-    (tmp_path / "ccb").write_text(dsjson_text(others[3:]))
-    assert "_slots" in refused("--format", "dsjson", "--policy", "uniform", tmp_path / "ccb")
+    (tmp_path / "ccb").write_text(dsjson_text([{"c": {"_multi": [{}, {}]}, "_outcomes": [{"_label_cost": -1, "_a": [1], "_p": [1]}]}]))
+    assert "ccb:1: c._slots: expected an array" in refused("--format", "dsjson", "--policy", "uniform", tmp_path / "ccb")
 
 
 @pytest.mark.parametrize("change, said", [
@@ -325,6 +325,18 @@ def test_a_graph_of_users_lets_friends_teach_each_other(tmp_path):
     assert "bad.csv" in refused("--format", "csv", "--policy", friends, "--graph", tmp_path / "bad.csv", tmp_path / "log.csv")
 
 
+def test_a_user_that_is_a_number_is_the_user_of_its_digits(tmp_path):
+    """Users teach themselves alone, so other names would be other estimates."""
+    alone = config(tmp_path, algorithm="lin-ucb-per-user", arm_dim=0)
+    draw = np.random.default_rng(4)
+    rows = [(int(draw.integers(3)), "ab"[draw.integers(2)]) for _ in range(300)]
+    def log(name):
+        return "".join(json.dumps({"user": name(u), "arm": a, "reward": float(a == "ab"[u % 2]), "propensity": 0.5, "candidates": ["a", "b"]}) + "\n" for u, a in rows).encode()
+    numbers, texts, others = (evaluate("ndjson", alone, "-", "--seed", "3", stdin=log(name))["snips"] for name in (lambda u: u, str, lambda u: "u"))
+    assert numbers == texts != others
+    assert "user" in refused("--format", "ndjson", "--policy", "uniform", "-", stdin=log(lambda u: u + 0.5))
+
+
 def test_bytes_that_are_no_text_do_not_spoil_the_report():
     got = evaluate("csv", "uniform", "-", "--skip-bad", "1", stdin=generic("u,a,1,0.5", "u,b,\xff,0.5").replace(b"\xc3\xbf", b"\xff"))
     assert got["n"] == 1 and any("\ufffd" in warning for warning in got["warnings"])
@@ -419,4 +431,8 @@ def test_files_of_vowpal_wabbit_equal_counts_by_hand():
         got = evaluate("dsjson", "uniform", path)
         assert got["n"] == len(lines) and got["ips"]["estimate"] == pytest.approx(by_hand(lines), rel=1e-12)
         assert_same(got, oracle.evaluate(oracle.load_dsjson(path), oracle.Uniform()))
-    assert "_outcomes" in refused("--format", "dsjson", "--policy", "uniform", pathlib.Path(VW) / "ccb_automl.dsjson")
+    ccb = pathlib.Path(VW) / "ccb_automl.dsjson"
+    lines = [json.loads(line) for line in ccb.read_text().splitlines()]  # of a decision with slots the first slot counts
+    got = evaluate("dsjson", "uniform", ccb, "--max-unsupported", "1")
+    by_first = [-o["_label_cost"] / len(line["c"]["_multi"]) / o["_p"][0] for line in lines for o in line["_outcomes"][:1]]
+    assert got["n"] == len(lines) and got["ips"]["estimate"] == pytest.approx(sum(by_first) / len(lines), rel=1e-12)

@@ -108,6 +108,38 @@ def test_recipe_replay_and_evaluation_of_the_log(client, name):
     assert refused.value.pointers == ["/0/configuration/algorithm"]
 
 
+# ---- slots
+
+def test_slots_are_filled_by_one_decision_and_each_has_its_own_reward(client, name):
+    client.put_tenant(name, {"algorithm": "random", "default_reward": None})
+    page = client.select("u", candidates=["a", "b", "c", "d"], slots=["top", {"id": "left", "exclude": ["a"]}, "right"], tenant=name)
+    assert [slot["id"] for slot in page["slots"]] == ["top", "left", "right"]
+    arms = [slot["arm"] for slot in page["slots"]]
+    assert len(set(arms)) == 3 and arms[1] != "a"
+    assert client.reward(page["decision"], 0.5, slot="left", tenant=name) == {"applied": True}
+    assert client.reward_user("u", 1, slot="top", tenant=name)["decisions"] == [page["decision"]]
+    with client.rewards(tenant=name) as rewards:
+        right, foot = rewards.add(page["decision"], 2, slot="right"), rewards.add(page["decision"], 2, slot="foot")
+    assert right.result() == {"applied": True} and foot.exception().kind == "no-arm"
+    assert [(e["arm"], e["reward"]) for e in client.events(name) if e["type"] == "rewarded"] == [(arms[1], 0.5), (arms[0], 1), (arms[2], 2)]
+    with pytest.raises(laplaced.BadRequest) as refused:
+        client.select("u", candidates=["a"], slots=["1", "2"], tenant=name)
+    assert refused.value.pointers == ["/slots/1"]
+
+
+def test_slots_of_the_asynchronous_client(server, name):
+    async def page():
+        async with laplaced.AsyncClient(server.url, tenant=name) as client:
+            await client.put_tenant(name, {"algorithm": "random", "default_reward": None})
+            page = await client.select("u", candidates=["a", "b"], slots=["top", "left"])
+            async with client.rewards() as rewards:
+                both = [await rewards.add(page["decision"], 1, slot="left"), await rewards.add_user("u", 0, slot="top")]
+                assert [await one for one in both] == [{"applied": True}, {"applied": True, "decisions": [page["decision"]]}]
+            return [slot["arm"] for slot in page["slots"]], [(e["arm"], e["reward"]) async for e in client.events(name) if e["type"] == "rewarded"]
+    (top, left), told = asyncio.run(page())
+    assert told == [(left, 1), (top, 0)]
+
+
 # ---- refusals
 
 def test_a_refusal_is_an_error_of_its_kind_that_names_each_fault(client, name):
@@ -611,7 +643,7 @@ def test_mypy_agrees(tmp_path):
     if shutil.which("mypy") is None:
         pytest.skip("no mypy here (package mypy)")
     (tmp_path / "use.py").write_text("import laplaced\nc = laplaced.Client('http://h')\narm: str = c.select('u')['arm']\n"
-                                     "c.select(7)\nc.select('u')['colour']\nc.reward('d')\n")
+                                     "c.select(7.5)\nc.select(7)['colour']; c.select('u')['colour']\nc.reward('d')\n")
     mypy = ["mypy", "--config-file", str(HOME / "pyproject.toml"), "--cache-dir", str(tmp_path / "cache")]
     own = subprocess.run([*mypy, str(HOME / "src")], capture_output=True, text=True)
     assert own.returncode == 0, own.stdout

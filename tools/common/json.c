@@ -139,6 +139,14 @@ json_t *lc_json_merged(const json_t *of, const char *but, const json_t *list)
     return out;
 }
 
+json_t *lc_json_with(const json_t *of, const char *key, const json_t *v)
+{
+    json_t *out = json_copy((json_t *)(uintptr_t)of);
+    if (out == NULL || (v != NULL && json_object_set(out, key, (json_t *)(uintptr_t)v) != 0))
+        lc_out_of_memory(1, 1);
+    return out;
+}
+
 const char *lc_json_text(const json_t *v, const char *key)
 {
     return lc_json_string(lc_json_get(v, key));

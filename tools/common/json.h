@@ -36,6 +36,9 @@ int lc_json_each(const struct json_t *v, int (*fn)(void *arg, const char *key, c
  * and strings of one name, stand in an array; of other values the last counts. NULL: the list is none. To be freed. */
 struct json_t *lc_json_merged(const struct json_t *of, const char *but, const struct json_t *list);
 
+/* The members of an object, and v under this key (NULL: nothing). To be freed. */
+struct json_t *lc_json_with(const struct json_t *of, const char *key, const struct json_t *v);
+
 /* Appends the value as text: compact, or indented by two. */
 void lc_json_write(const struct json_t *v, bool is_pretty, struct lc_text *out);
 

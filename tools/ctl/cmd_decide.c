@@ -39,7 +39,7 @@ static int put_context(struct lc_text *out, const char *list)
 }
 
 /* An arm as typed: an id, or a JSON object with features, which is passed on unread. An id that begins with "{" cannot
- * be typed here; --body takes it. */
+ * be typed here; --body takes it. A slot likewise: put_slots. */
 static void put_arm(struct lc_text *out, const char *word)
 {
     if (word[0] == '{')
@@ -57,6 +57,23 @@ static void put_list(struct lc_text *out, const char *name, const char *const *i
     for (size_t i = 0; i < n; i++) {
         lc_text_puts(out, i > 0 ? "," : "[");
         put_arm(out, items[i]);
+    }
+    lc_text_puts(out, "]");
+}
+
+/* Slots as typed: an id, or the slot's whole object. */
+static void put_slots(struct lc_text *out, const struct lc_list *slots)
+{
+    if (slots->n == 0)
+        return;
+    lc_put_key(out, "slots");
+    for (size_t i = 0; i < slots->n; i++) {
+        const bool is_whole = slots->item[i][0] == '{';
+
+        lc_text_puts(out, i > 0 ? "," : "[");
+        lc_text_puts(out, is_whole ? "" : "{\"id\":");
+        put_arm(out, slots->item[i]);
+        lc_text_puts(out, is_whole ? "" : "}");
     }
     lc_text_puts(out, "]");
 }
@@ -119,7 +136,7 @@ static int finish(const struct lc_session *s, const char *path, struct lc_text *
 static int run_select(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
     const char *context = NULL, *decision = NULL, *file = NULL;
-    struct lc_list exclude = {.n = 0}, attributes = {.n = 0};
+    struct lc_list exclude = {.n = 0}, attributes = {.n = 0}, slots = {.n = 0};
     size_t top = 1;
     bool is_explained = false, is_dry = false, is_deferred = false;
     struct lc_words w;
@@ -130,6 +147,7 @@ static int run_select(const struct lc_command *self, struct lc_session *s, int a
         {"attribute", LC_OPT_LIST, &attributes, "NAME=VALUE",
          "what is true of the user, for arms that not everybody may see (may be repeated)"},
         {"top", LC_OPT_COUNT, &top, "N", "a slate of N arms (default 1)"},
+        {"slot", LC_OPT_LIST, &slots, "SLOT", "fill this place, and others so named, in their order (up to 50)"},
         {"explain", LC_OPT_FLAG, &is_explained, NULL, "show every candidate"},
         {"dry-run", LC_OPT_FLAG, &is_dry, NULL, "record nothing"},
         {"defer", LC_OPT_FLAG, &is_deferred, NULL, "the reward counts only after `laplacectl activate`"},
@@ -151,6 +169,7 @@ static int run_select(const struct lc_command *self, struct lc_session *s, int a
         rc = put_attributes(&body, &attributes);
     put_list(&body, "candidates", w.word + 1, w.n - 1);
     put_list(&body, "exclude", exclude.item, exclude.n);
+    put_slots(&body, &slots);
     lc_put_text(&body, "decision", decision);
     if (top != 1)
         lc_put_count(&body, "top", top);
@@ -163,8 +182,10 @@ const struct lc_command lc_cmd_select = {
     .name = "select",
     .synopsis = "select USER [ARM...] [options]",
     .about = "which arm for this user, now?",
-    .text = "ARM is an id, or JSON: '{\"id\":\"a9\",\"features\":[1,0,0.5]}'. Without arms: the whole catalogue.\n\n"
-            "  laplacectl select u42 red green blue --explain\n",
+    .text = "ARM is an id, or JSON: '{\"id\":\"a9\",\"features\":[1,0,0.5]}'. Without arms: the whole catalogue.\n"
+            "SLOT is an id as well, or JSON: '{\"id\":\"left\",\"exclude\":[\"red\"]}'.\n\n"
+            "  laplacectl select u42 red green blue --explain\n"
+            "  laplacectl select u42 red green blue --slot top --slot left --decision page-1\n",
     .run = run_select,
 };
 
@@ -174,12 +195,13 @@ const struct lc_command lc_cmd_select = {
  * (args.c). */
 static int run_reward(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
 {
-    const char *arm = NULL, *file = NULL, *user = NULL, *id = NULL, *event = NULL, *metric = NULL;
+    const char *arm = NULL, *slot = NULL, *file = NULL, *user = NULL, *id = NULL, *event = NULL, *metric = NULL;
     bool is_all = false;
     struct lc_words w;
     struct lc_text body = {0};
     const struct lc_opt opts[] = {
-        {"arm", LC_OPT_TEXT, &arm, "ID", "the slot of a slate"},
+        {"arm", LC_OPT_TEXT, &arm, "ID", "which arm of several that were shown"},
+        {"slot", LC_OPT_TEXT, &slot, "ID", "the same by its slot"},
         {"metric", LC_OPT_TEXT, &metric, "NAME", "what it is a value of, if not of the objective"},
         {"user", LC_OPT_TEXT, &user, "ID", "in place of DECISION: the open one that the user was shown last"},
         {"all", LC_OPT_FLAG, &is_all, NULL, "with --user: every open one that was shown"},
@@ -200,6 +222,7 @@ static int run_reward(const struct lc_command *self, struct lc_session *s, int a
     lc_put_text(&body, "user", user);
     lc_put_number(&body, "reward", strtod(w.word[n - 1], NULL));
     lc_put_text(&body, "arm", arm);
+    lc_put_text(&body, "slot", slot);
     lc_put_text(&body, "metric", metric);
     if (is_all)
         lc_text_puts(&body, ",\"all\":true");
@@ -213,6 +236,7 @@ const struct lc_command lc_cmd_reward = {
     .synopsis = "reward DECISION VALUE [options] | reward --user ID VALUE [options] | reward --body FILE",
     .about = "what a decision has earned",
     .text = "  laplacectl reward 01JD0000000000000000000000 1.0\n"
+            "  laplacectl reward page-1 1.0 --slot left\n"
             "  laplacectl reward --user u42 1.0 --event checkout --id order-7731\n"
             "  laplacectl reward --user u42 49.90 --metric revenue\n",
     .run = run_reward,

@@ -133,7 +133,7 @@ static int check(struct lc_evaluation *q)
     if (!(q->ope.max_unsupported <= 1))
         return usage("--max-unsupported: expected a share from 0 to 1");
     if (read_estimators(q) != 0)
-        return usage("--estimators: expected some of replay,ips,snips,clipped_ips,dr");
+        return usage("--estimators: expected some of replay,ips,snips,clipped_ips,dr,ips_by_slot,pseudo_inverse");
     if (read_range(q) != 0)
         return usage("--reward-range: expected LO:HI, LO below HI");
     if (read_propensity(q) != 0)
@@ -208,7 +208,8 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
         {"graph", LC_OPT_TEXT, &q.graph, "FILE", "edge list of the users (CSV), for configurations that use a graph"},
         {"items", LC_OPT_TEXT, &q.log.items, "FILE", "obd: item_context.csv, the arms and their features"},
         {"map", LC_OPT_TEXT, &q.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,propensity=..,context=a+b"},
-        {"estimators", LC_OPT_TEXT, &q.estimators, "LIST", "some of replay,ips,snips,clipped_ips,dr (default all)"},
+        {"estimators", LC_OPT_TEXT, &q.estimators, "LIST",
+         "some of replay,ips,snips,clipped_ips,dr,ips_by_slot,pseudo_inverse (default all)"},
         {"level", LC_OPT_REAL, &q.level_percent, "PERCENT", "confidence of the intervals (default 95)"},
         {"resamples", LC_OPT_COUNT, &q.ope.n_resamples, "N", "samples of the bootstrap (default 1000)"},
         {"bernstein", LC_OPT_FLAG, &q.ope.is_bernstein, NULL,

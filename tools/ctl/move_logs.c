@@ -71,6 +71,7 @@ int lc_move_dimensions(const struct lc_session *s, struct lc_client *c, struct l
     o->log.read.context_dim = (uint32_t)context;
     o->log.read.arm_dim = (uint32_t)arm;
     o->log.read.hash_seed = (uint32_t)o->hash_seed;
+    o->log.read.all_slots = true;
     o->log.read.default_reward = o->default_reward >= 0 ? o->default_reward : (double)NAN;
     return status;
 }
@@ -106,9 +107,9 @@ static int send_log(struct lc_log *log, struct batch *b)
     int rc;
 
     while ((rc = lc_log_next(log, &ev)) == 1) {
-        lc_log_put_observation(&b->lines, log, &ev);
+        b->n += lc_log_put_observation(&b->lines, log, &ev);
         line = ev.line;
-        if (++b->n < BATCH_LINES && b->lines.n < BATCH_BYTES)
+        if (b->n < BATCH_LINES && b->lines.n < BATCH_BYTES)
             continue;
         if (send_batch(b) != 0)
             return 1;

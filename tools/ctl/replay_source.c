@@ -16,6 +16,7 @@
  * error. */
 #include "ctl/replay_source.h"
 
+#include <math.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,10 +309,25 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
     return fail(s, "neither \"rewards\" (full information) nor \"arm\" and \"reward\" (logged)");
 }
 
+/* Slots of a decision are requests of their own; those without a reward are none. */
+static int next_logged(struct lc_source *s, struct ld_logged *out)
+{
+    while (s->n_slots < s->ev.n_more) {
+        *out = s->ev.more[s->n_slots++];
+        if (!isnan(out->reward))
+            return 1;
+    }
+    const int rc = lc_log_next(s->log, &s->ev);
+    s->n_slots = 0;
+    *out = s->ev;
+    out->n_more = 0;
+    return rc;
+}
+
 static int next_of_log(struct lc_source *s, struct lc_task *task)
 {
     struct ld_logged ev;
-    const int rc = lc_log_next(s->log, &ev);
+    const int rc = next_logged(s, &ev);
     s->line = s->log->base.line;
     s->n_skipped = s->log->base.n_bad;
     for (size_t i = 0; i < LD_DECISIONS_REASONS && s->log->base.skipped[i].reason != NULL; i++)
@@ -321,9 +337,9 @@ static int next_of_log(struct lc_source *s, struct lc_task *task)
     if (rc != 1)
         return rc;
     task->kind = LC_TASK_OBSERVE;
-    task->line = ev.line;
+    task->line = s->ev.line;
     task->at_ms = ev.at_ms;
-    lc_log_put_observation(&task->body, s->log, &ev);
+    (void)lc_log_put_observation(&task->body, s->log, &ev);
     return 1;
 }
 

@@ -29,8 +29,10 @@ struct lc_source {
     const char *path;
     const char *id_prefix; /* decision ids "<prefix>-<line>"; NULL: the server makes them */
     FILE *file;
-    struct lc_log *log; /* of another format, in place of file; owned */
-    char *buffer;       /* of the line */
+    struct lc_log *log;  /* of another format, in place of file; owned */
+    struct ld_logged ev; /* its decision in hand, and how many of the slots behind the first were sent */
+    size_t n_slots;
+    char *buffer; /* of the line */
     size_t cap_buffer;
     size_t line, bytes;  /* read so far */
     size_t total_bytes;  /* 0: unknown (a pipe) */

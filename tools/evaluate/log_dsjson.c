@@ -4,7 +4,8 @@
  *   _label_probability with which it was chosen                               Timestamp, EventId
  *   a, p               the actions in the order of their ranking, and their probabilities; p may be left out
  *   c                  the context: namespaces of features, and `_multi`, the features of each action
- *   _skipLearn, DeferredAction, pdrop, RewardValue, _outcomes, _slots         see `why_skipped`
+ *   c._slots, _outcomes   a decision with slots: see log_dsjson_slots.c
+ *   _skipLearn, DeferredAction, pdrop, RewardValue        see `why_skipped`
  *
  * An action's id is its `_tag`, else its `id`, else i.id (personalisation services write it so), else "#" and its place
  * from 1. Features: "namespace^name" as number or category; objects in objects are namespaces, members whose names
@@ -12,91 +13,12 @@
  * names, context and actions are the objects that it maps; those that Azure Personalizer has written are read as its
  * Rank is (json_personalizer.c): the list `FromUrl` of a context, and the list `j` of an action, as one object. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
-#include "evaluate/log_features.h"
-#include "evaluate/log_reader.h"
+#include "evaluate/log_dsjson.h"
 
-struct dsjson {
-    struct json_t *doc; /* the line in hand */
-    double *logged;     /* [cap_logged] */
-    size_t cap_logged;
-    char place[24];
-};
-
-/* --- actions ------------------------------------------------------------------------------------------ */
-
-static const char *id_text(struct dsjson *s, const struct json_t *v)
-{
-    double number;
-
-    if (lc_json_string(v) != NULL)
-        return lc_json_string(v);
-    if (!lc_json_number(v, &number))
-        return NULL;
-    (void)snprintf(s->place, sizeof s->place, "%.15g", number);
-    return s->place;
-}
-
-static const char *action_id(struct dsjson *s, const struct json_t *action, size_t i)
-{
-    const char *id = id_text(s, lc_json_get(action, "_tag"));
-
-    if (id == NULL)
-        id = id_text(s, lc_json_get(action, "id"));
-    if (id == NULL)
-        id = id_text(s, lc_json_get(lc_json_get(action, "i"), "id"));
-    if (id == NULL) {
-        (void)snprintf(s->place, sizeof s->place, "#%zu", i + 1);
-        id = s->place;
-    }
-    return id;
-}
-
-/* Of a context or an action. In lines that we wrote the vector is the namespace x; it may be hashed only where it is
- * not there. */
-static int read_features(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v,
-                         bool is_ours, double *x)
-{
-    if (h->dim == 0)
-        return 0;
-    if (is_ours && lc_json_get(v, "x") != NULL)
-        return lc_log_vector(log, h, "x", lc_json_get(v, "x"), x);
-    if (log->base.o.names.dim == 0)
-        return lc_log_object(log, h, key, v, x);
-    const bool is_context = strcmp(key, "c") == 0;
-    struct json_t *merged = is_context ? lc_json_merged(v, "FromUrl", lc_json_get(v, "FromUrl"))
-                                       : lc_json_merged(NULL, NULL, lc_json_get(v, "j"));
-    const int rc = lc_log_object(log, h, key, merged != NULL ? merged : v, x);
-    lc_json_free(merged);
-    return rc;
-}
-
-static int read_actions(struct lc_log *log, const struct json_t *multi, bool is_ours, struct ld_logged *ev)
-{
-    const struct ld_hasher h = {log->base.o.arm_dim, log->base.o.hash_seed};
-    struct dsjson *s = log->state;
-    const size_t n = lc_json_length(multi);
-
-    if (n == 0)
-        return ld_decisions_fail(&log->base, "c._multi", "expected an array of the actions");
-    if (ld_decisions_name(&log->base, n, ev) != 0)
-        return LD_DECISIONS_BROKEN;
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t arm = ld_decisions_arm(&log->base, action_id(s, lc_json_at(multi, i), i));
-        if (arm == KB_ID_NONE)
-            return -1;
-        const size_t k = ld_decisions_name_arm(&log->base, i, arm);
-        if (k < i)
-            return ld_decisions_fail(&log->base, "c._multi", "actions %zu and %zu have one id", k + 1, i + 1);
-        if (read_features(log, &h, "c._multi", lc_json_at(multi, i), is_ours, log->base.vectors + i * h.dim) != 0)
-            return -1;
-    }
-    return 0;
-}
+/* --- one action --------------------------------------------------------------------------------------- */
 
 /* The whole number of a member in lo..hi, or `otherwise` when there is none; hi + 1 with a fault. */
 static size_t read_index(struct lc_log *log, const struct json_t *doc, const char *key, size_t lo, size_t hi)
@@ -137,7 +59,7 @@ static int read_chosen(struct lc_log *log, const struct json_t *doc, struct ld_l
 static int read_distribution(struct lc_log *log, const struct json_t *doc, struct ld_logged *ev)
 {
     const struct json_t *a = lc_json_get(doc, "a"), *p = lc_json_get(doc, "p");
-    struct dsjson *s = log->state;
+    struct lc_dsjson *s = log->state;
     double v, sum = 0, from = 1;
 
     if (a == NULL || p == NULL)
@@ -183,8 +105,8 @@ static const char *why_skipped(const struct json_t *doc)
 {
     const struct json_t *c = lc_json_get(doc, "c");
 
-    if (lc_json_get(doc, "_outcomes") != NULL || lc_json_get(c, "_slots") != NULL)
-        return "conditional bandits and slates (_outcomes, _slots): several actions a decision";
+    if (lc_json_get(lc_json_at(lc_json_get(c, "_multi"), 0), "_slot_id") != NULL)
+        return "slates (_slot_id): one cost of several actions";
     if (c == NULL && (lc_json_get(doc, "RewardValue") != NULL || lc_json_get(doc, "ActionTaken") != NULL))
         return "dangling outcomes (RewardValue) without their decision";
     if (lc_json_is_true(lc_json_get(doc, "_skipLearn")))
@@ -192,28 +114,37 @@ static const char *why_skipped(const struct json_t *doc)
     if (lc_json_is_true(lc_json_get(doc, "DeferredAction")) && !is_taken(doc))
         return "deferred and not activated (DeferredAction)";
     if (lc_json_get(c, "_multi") != NULL && lc_json_get(doc, "_label_cost") == NULL &&
-        lc_json_get(doc, "_label_Action") == NULL)
-        return "without a label (_label_cost)";
+        lc_json_get(doc, "_label_Action") == NULL && lc_json_get(doc, "_outcomes") == NULL)
+        return "without a label (_label_cost, _outcomes)";
     return NULL;
 }
 
-static int read_label(struct lc_log *log, const struct json_t *doc, struct ld_logged *ev)
+/* Of a line of either kind: id, time, and that it stands for itself alone. */
+static int read_head(struct lc_log *log, const struct json_t *doc, struct ld_logged *ev)
 {
-    const struct json_t *p = lc_json_get(doc, "_label_probability"), *drop = lc_json_get(doc, "pdrop");
+    const struct json_t *drop = lc_json_get(doc, "pdrop");
     const char *at = lc_json_text(doc, "Timestamp");
-    double cost, share = 0;
+    double share = 0;
 
-    if (!lc_json_number(lc_json_get(doc, "_label_cost"), &cost))
-        return ld_decisions_fail(&log->base, "_label_cost", "expected a number");
-    if (p != NULL && !lc_json_number(p, &ev->propensity))
-        return ld_decisions_fail(&log->base, "_label_probability", "expected a number in (0, 1]");
     if (drop != NULL && (!lc_json_number(drop, &share) || share != 0.0))
         return ld_decisions_fail(&log->base, "pdrop",
                                  "the log was thinned out: lines that stand for several are not served");
     if (at != NULL && !lc_log_time(at, &ev->at_ms))
         return ld_decisions_fail(&log->base, "Timestamp", "\"%.40s\" is no time", at);
-    ev->reward = 0.0 - cost; /* and not -0 */
     ev->id = lc_json_text(doc, "EventId");
+    return 0;
+}
+
+static int read_label(struct lc_log *log, const struct json_t *doc, struct ld_logged *ev)
+{
+    const struct json_t *p = lc_json_get(doc, "_label_probability");
+    double cost;
+
+    if (!lc_json_number(lc_json_get(doc, "_label_cost"), &cost))
+        return ld_decisions_fail(&log->base, "_label_cost", "expected a number");
+    if (p != NULL && !lc_json_number(p, &ev->propensity))
+        return ld_decisions_fail(&log->base, "_label_probability", "expected a number in (0, 1]");
+    ev->reward = 0.0 - cost; /* and not -0 */
     return ld_decisions_check(&log->base, ev);
 }
 
@@ -230,17 +161,19 @@ static int read_line(struct lc_log *log, const struct json_t *doc, struct ld_log
     }
     if (!lc_json_is_object(c))
         return ld_decisions_fail(&log->base, "c", "expected the context, an object");
-    if (read_actions(log, lc_json_get(c, "_multi"), is_ours, ev) != 0 || read_chosen(log, doc, ev) != 0 ||
-        read_distribution(log, doc, ev) != 0 || read_label(log, doc, ev) != 0)
+    if (lc_dsjson_actions(log, lc_json_get(c, "_multi"), is_ours, ev) != 0 || read_head(log, doc, ev) != 0)
         return -1;
     const char *user = is_ours ? lc_json_text(lc_json_get(c, "user"), "id") : NULL;
     ev->user = user != NULL && *user != '\0' && strlen(user) <= KB_ID_MAX_BYTES ? user : "-";
     if (h.dim > 0) {
-        if (read_features(log, &h, "c", c, is_ours, log->base.context) != 0)
+        if (lc_dsjson_features(log, &h, "c", c, is_ours, log->base.context) != 0)
             return -1;
         ev->context = log->base.context;
     }
-    return 1;
+    if (lc_json_get(c, "_slots") != NULL || lc_json_get(doc, "_outcomes") != NULL)
+        return lc_dsjson_slots(log, doc, is_ours, ev);
+    return read_chosen(log, doc, ev) == 0 && read_distribution(log, doc, ev) == 0 && read_label(log, doc, ev) == 0 ? 1
+                                                                                                                   : -1;
 }
 
 static int open_dsjson(struct lc_log *log)
@@ -251,15 +184,16 @@ static int open_dsjson(struct lc_log *log)
 
 static void close_dsjson(struct lc_log *log)
 {
-    struct dsjson *s = log->state;
+    struct lc_dsjson *s = log->state;
 
     lc_json_free(s->doc);
     free(s->logged);
+    lc_dsjson_slots_close(s);
 }
 
 static int next_dsjson(struct lc_log *log, struct ld_logged *ev)
 {
-    struct dsjson *s = log->state;
+    struct lc_dsjson *s = log->state;
     char why[LC_WHY];
     size_t n;
     int rc;
@@ -277,4 +211,4 @@ static int next_dsjson(struct lc_log *log, struct ld_logged *ev)
 }
 
 const struct lc_log_reader_ops lc_log_dsjson = {"dsjson", open_dsjson, next_dsjson, close_dsjson,
-                                                sizeof(struct dsjson)};
+                                                sizeof(struct lc_dsjson)};

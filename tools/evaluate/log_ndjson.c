@@ -22,6 +22,7 @@ struct ndjson {
     struct lc_map map;
     struct json_t *doc; /* in hand */
     struct lc_own own;
+    char digits[32]; /* of the user of the line in hand, where it is a number */
 };
 
 static const struct json_t *member(const struct json_t *doc, const char *key)
@@ -54,6 +55,17 @@ static uint32_t read_arm(struct lc_log *log, const struct json_t *v, const struc
     return lc_log_vector(log, &h, "features", features, log->base.features[arm]) == 0 ? arm : KB_ID_NONE;
 }
 
+/* A text, or a whole number that means its digits, as in a request. NULL: neither. */
+static const char *read_user(const struct json_t *v, char digits[32])
+{
+    double number;
+
+    if (!lc_json_number(v, &number) || !(number >= 0 && number <= 9007199254740991.0 && number == floor(number)))
+        return lc_json_string(v);
+    (void)snprintf(digits, 32, "%.0f", fabs(number));
+    return digits;
+}
+
 /* user, context, time, arm and propensity of a line under their names in it. */
 static int read_decision(struct lc_log *log, const struct lc_map *m, const struct json_t *doc, struct ld_logged *ev,
                          uint32_t *arm)
@@ -66,7 +78,7 @@ static int read_decision(struct lc_log *log, const struct lc_map *m, const struc
         return -1;
     if (p != NULL && !lc_json_number(p, &ev->propensity))
         return ld_decisions_fail(&log->base, m->name[LC_MAP_PROPENSITY], "expected a number in (0, 1]");
-    ev->user = user != NULL ? lc_json_string(user) : "-";
+    ev->user = user != NULL ? read_user(user, ((struct ndjson *)log->state)->digits) : "-";
     if (ev->user == NULL || *ev->user == '\0' || strlen(ev->user) > KB_ID_MAX_BYTES)
         return ld_decisions_fail(&log->base, m->name[LC_MAP_USER], "expected an id of 1 to %u bytes", KB_ID_MAX_BYTES);
     if (h.dim == 0)

@@ -73,6 +73,49 @@ static int read_among(struct lc_own *s, struct lc_log *log, const struct json_t 
     return 0;
 }
 
+/* Slot k of the line, with the arm that `slate` has there: of a decision of one slot there is no such list. */
+static int read_slot(struct lc_own *s, struct lc_log *log, const struct json_t *doc, size_t k, size_t n_among)
+{
+    const struct ld_hasher h = {log->base.o.context_dim, log->base.o.hash_seed};
+    const struct json_t *v = lc_json_at(lc_json_get(doc, "slots"), k), *context = lc_json_get(v, "context"),
+                        *shown = k > 0 ? lc_json_at(lc_json_get(doc, "slate"), k) : doc;
+    struct kb_ev_draw *draw = &s->draws[k];
+
+    *draw = (struct kb_ev_draw){.id = lc_json_text(v, "id"), .propensity = (double)NAN};
+    s->slots[k] = (struct kb_ev_slot){.arm = lc_json_text(shown, "arm")};
+    if (draw->id == NULL || s->slots[k].arm == NULL)
+        return ld_decisions_fail(&log->base, "slots", "expected ids of slots, and an arm of each in `slate`");
+    if (!lc_json_number(lc_json_get(v, "propensity"), &draw->propensity))
+        return ld_decisions_fail(&log->base, "slots", "expected a propensity in (0, 1]");
+    if (keep_vector(s, log, lc_json_get(shown, "features"), n_among + 1 + k, &s->slots[k].features) != 0)
+        return -1;
+    if (context == NULL || h.dim == 0)
+        return 0;
+    s->contexts = lc_room(s->contexts, &s->n_contexts, k + 1, sizeof *s->contexts);
+    if (s->contexts[k] == NULL)
+        s->contexts[k] = lc_alloc(h.dim, sizeof(double));
+    draw->context = s->contexts[k];
+    return lc_log_vector(log, &h, "context", context, s->contexts[k]);
+}
+
+/* Slots with names, where the line has them. */
+static int read_slots(struct lc_own *s, struct lc_log *log, const struct json_t *doc, struct kb_event *ev)
+{
+    const size_t n = lc_json_length(lc_json_get(doc, "slots"));
+    int rc = 0;
+
+    if (n == 0)
+        return 0;
+    if (n > KB_MAX_SLOTS)
+        return ld_decisions_fail(&log->base, "slots", "more than %u", KB_MAX_SLOTS);
+    for (size_t k = 0; rc == 0 && k < n; k++)
+        rc = read_slot(s, log, doc, k, ev->as.decided.n_among);
+    ev->as.decided.slots = s->slots;
+    ev->as.decided.draws = s->draws;
+    ev->as.decided.n_slots = n;
+    return rc;
+}
+
 static int read_route(struct lc_log *log, const struct json_t *doc, enum kb_route *out)
 {
     const char *route = lc_json_text(doc, "route");
@@ -114,7 +157,9 @@ static int read_decided(struct lc_own *s, struct lc_log *log, const struct json_
     }
     if (keep_vector(s, log, lc_json_get(doc, "features"), 0, &slot->features) != 0 || read_time(log, doc, ev) != 0)
         return -1;
-    return read_route(log, doc, &ev->as.decided.route) == 0 ? read_among(s, log, lc_json_get(doc, "among"), ev) : -1;
+    if (read_route(log, doc, &ev->as.decided.route) != 0 || read_among(s, log, lc_json_get(doc, "among"), ev) != 0)
+        return -1;
+    return read_slots(s, log, doc, ev);
 }
 
 /* What is not told is NaN. */
@@ -265,6 +310,9 @@ void lc_own_close(struct lc_own *s)
     for (size_t i = 0; i < s->n_vectors; i++)
         free(s->vector[i]);
     free(s->vector);
+    for (size_t i = 0; i < s->n_contexts; i++)
+        free(s->contexts[i]);
+    free(s->contexts);
     free(s->put);
     free(s->among);
     free((void *)s->remove);

@@ -2,6 +2,7 @@
 #include "evaluate/log_writer.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "json/json_out.h"
 #include "base/time_text.h"
@@ -42,6 +43,12 @@ static void put_arm(struct lc_text *t, const struct lc_log *log, const struct ld
     lc_text_puts(t, "}");
 }
 
+/* Slots of a decision, the first among them. */
+static const struct ld_logged *slot_at(const struct ld_logged *ev, size_t k)
+{
+    return k == 0 ? ev : &ev->more[k - 1];
+}
+
 static void begin_object(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
 {
     lc_text_puts(t, "{\"user\":");
@@ -57,16 +64,26 @@ static void begin_object(struct lc_text *t, const struct lc_log *log, const stru
     put_number(t, "propensity", fmin(ev->propensity, isnan(ev->propensity) ? (double)NAN : 1));
 }
 
-void lc_log_put_observation(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
+size_t lc_log_put_observation(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
 {
-    begin_object(t, log, ev);
-    lc_text_puts(t, "}\n");
+    size_t n = 0;
+
+    for (size_t k = 0; k <= ev->n_more; k++) {
+        if (isnan(slot_at(ev, k)->reward))
+            continue;
+        begin_object(t, log, slot_at(ev, k));
+        lc_text_puts(t, "}\n");
+        n++;
+    }
+    return n;
 }
 
-void lc_log_put_ndjson(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
+static void put_line(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
 {
     begin_object(t, log, ev);
     lc_put_text(t, "decision", ev->id);
+    if (ev->slot != NULL)
+        lc_put_text(t, "slot", ev->slot);
     put_time(t, "time", ev->at_ms);
     lc_text_puts(t, ",\"candidates\":[");
     for (size_t i = 0; i < ev->n; i++) {
@@ -74,6 +91,13 @@ void lc_log_put_ndjson(struct lc_text *t, const struct lc_log *log, const struct
         put_arm(t, log, ev, i);
     }
     lc_text_puts(t, "]}\n");
+}
+
+void lc_log_put_ndjson(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
+{
+    for (size_t k = 0; k <= ev->n_more; k++)
+        if (!isnan(slot_at(ev, k)->reward))
+            put_line(t, log, slot_at(ev, k));
 }
 
 /* The ranking with its probabilities: the arm shown first, as VW has it. */
@@ -93,22 +117,118 @@ static void put_distribution(struct lc_text *t, const struct ld_logged *ev)
     }
 }
 
-static void put_action(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev, size_t i)
+static void put_action(struct lc_text *t, const struct lc_log *log, const char *id, const double *features)
 {
-    lc_text_puts(t, i > 0 ? ",{\"_tag\":" : "{\"_tag\":");
-    lc_text_json(t, arm_id(log, ev, i));
+    lc_text_puts(t, "{\"_tag\":");
+    lc_text_json(t, id);
     lc_text_puts(t, ",\"i\":{\"id\":");
-    lc_text_json(t, arm_id(log, ev, i));
+    lc_text_json(t, id);
     lc_text_puts(t, "}");
-    if (ev->features != NULL) {
+    if (features != NULL) {
         lc_text_puts(t, ",\"x\":");
-        lc_text_vector(t, ev->features[i], log->base.o.arm_dim);
+        lc_text_vector(t, features, log->base.o.arm_dim);
     }
     lc_text_puts(t, "}");
 }
 
+static void put_context(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
+{
+    lc_text_puts(t, ",\"c\":{\"_laplaced\":1,\"user\":{\"id\":");
+    lc_text_json(t, ev->user);
+    lc_text_puts(t, "}");
+    if (ev->context != NULL) {
+        lc_text_puts(t, ",\"x\":");
+        lc_text_vector(t, ev->context, log->base.o.context_dim);
+    }
+    lc_text_puts(t, ",\"_multi\":[");
+}
+
+/* --- slots in dsjson ----------------------------------------------------------------------------------------- */
+
+/* The arms of all slots: candidates of the first, and behind them what later ones have besides. */
+struct actions {
+    size_t *place; /* [arms] from 1; 0: none */
+    size_t n;
+};
+
+/* Writes them on the way. */
+static void put_actions(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev, struct actions *a)
+{
+    for (size_t k = 0; k <= ev->n_more; k++) {
+        const struct ld_logged *slot = slot_at(ev, k);
+        for (size_t i = 0; i < slot->n; i++) {
+            if (a->place[slot->arm[i]] != 0)
+                continue;
+            a->place[slot->arm[i]] = ++a->n;
+            lc_text_puts(t, a->n > 1 ? "," : "");
+            put_action(t, log, arm_id(log, slot, i), slot->features != NULL ? slot->features[i] : NULL);
+        }
+    }
+}
+
+/* Who may stand there is told where it is not all that stand in no slot before. */
+static void put_slot(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev, size_t k,
+                     const struct actions *a)
+{
+    const struct ld_logged *slot = slot_at(ev, k);
+
+    lc_text_puts(t, k > 0 ? ",{\"_id\":" : "{\"_id\":");
+    lc_text_json(t, slot->slot);
+    for (size_t i = 0; slot->n + k != a->n && i < slot->n; i++)
+        lc_text_printf(t, "%s%zu", i > 0 ? "," : ",\"_inc\":[", a->place[slot->arm[i]] - 1);
+    lc_text_puts(t, slot->n + k != a->n ? "]" : "");
+    if (slot->context != ev->context) {
+        lc_text_puts(t, ",\"x\":");
+        lc_text_vector(t, slot->context, log->base.o.context_dim);
+    }
+    lc_text_puts(t, "}");
+}
+
+static void put_outcome(struct lc_text *t, const struct ld_logged *slot, bool is_first, const struct actions *a)
+{
+    lc_text_puts(t, is_first ? "{\"_id\":" : ",{\"_id\":");
+    lc_text_json(t, slot->slot);
+    put_number(t, "_label_cost", 0.0 - slot->reward);
+    for (int is_p = 0; is_p < (isnan(slot->propensity) ? 1 : 2); is_p++) {
+        lc_text_puts(t, is_p ? ",\"_p\":[" : ",\"_a\":[");
+        for (size_t j = 0; j < (slot->logged != NULL ? slot->n : 1); j++) {
+            const size_t i = j == 0 ? slot->chosen : j <= slot->chosen ? j - 1 : j;
+            lc_text_puts(t, j > 0 ? "," : "");
+            if (is_p)
+                lc_text_number(t, j == 0 ? slot->propensity : slot->logged[i]);
+            else
+                lc_text_printf(t, "%zu", a->place[slot->arm[i]] - 1);
+        }
+        lc_text_puts(t, "]");
+    }
+    lc_text_puts(t, "}");
+}
+
+static void put_slots(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
+{
+    struct actions a = {.place = lc_alloc(log->base.arms.n, sizeof *a.place)};
+
+    lc_text_puts(t, "{\"Version\":\"1\"");
+    put_time(t, "Timestamp", ev->at_ms);
+    lc_put_text(t, "EventId", ev->id);
+    put_context(t, log, ev);
+    put_actions(t, log, ev, &a);
+    lc_text_puts(t, "],\"_slots\":[");
+    for (size_t k = 0; k <= ev->n_more; k++)
+        put_slot(t, log, ev, k, &a);
+    lc_text_puts(t, "]},\"_outcomes\":[");
+    for (size_t k = 0; k <= ev->n_more; k++)
+        put_outcome(t, slot_at(ev, k), k == 0, &a);
+    lc_text_puts(t, "]}\n");
+    free(a.place);
+}
+
 void lc_log_put_dsjson(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
 {
+    if (ev->slot != NULL) {
+        put_slots(t, log, ev);
+        return;
+    }
     lc_text_puts(t, "{\"_label_cost\":");
     lc_text_number(t, 0.0 - ev->reward);
     put_number(t, "_label_probability", ev->propensity);
@@ -118,15 +238,10 @@ void lc_log_put_dsjson(struct lc_text *t, const struct lc_log *log, const struct
     lc_put_text(t, "EventId", ev->id);
     if (ev->logged != NULL)
         put_distribution(t, ev);
-    lc_text_puts(t, ",\"c\":{\"_laplaced\":1,\"user\":{\"id\":");
-    lc_text_json(t, ev->user);
-    lc_text_puts(t, "}");
-    if (ev->context != NULL) {
-        lc_text_puts(t, ",\"x\":");
-        lc_text_vector(t, ev->context, log->base.o.context_dim);
+    put_context(t, log, ev);
+    for (size_t i = 0; i < ev->n; i++) {
+        lc_text_puts(t, i > 0 ? "," : "");
+        put_action(t, log, arm_id(log, ev, i), ev->features != NULL ? ev->features[i] : NULL);
     }
-    lc_text_puts(t, ",\"_multi\":[");
-    for (size_t i = 0; i < ev->n; i++)
-        put_action(t, log, ev, i);
     lc_text_puts(t, "]}}\n");
 }

@@ -128,6 +128,47 @@ START_TEST(where_there_are_metrics_the_end_of_a_window_that_was_rewarded_is_no_r
 }
 END_TEST
 
+/* Each slot has its own reward, and the decision is over with the last of them: what is left of the candidates of the
+ * first stands in the second, and its arm. */
+START_TEST(a_decision_with_slots_has_them_all)
+{
+    static const struct kb_ev_slot slots[] = {{"b", NULL}, {"a", NULL}, {"z", NULL}};
+    static const struct kb_ev_draw draws[] = {{.id = "top", .propensity = 0.5, .mean = 0, .level = 0},
+                                              {.id = "left", .propensity = 0.25, .mean = 0, .level = 0},
+                                              {.id = "right", .propensity = 1, .mean = 0, .level = 0}};
+    static const char *const rewarded[] = {"a", "z", NULL};
+    const struct ld_decisions_options o = {.default_reward = (double)NAN};
+    struct ld_decisions d;
+    struct ld_logged ev = {.n = 0};
+
+    make_events();
+    events[3].as.decided.among = NULL;
+    events[3].as.decided.slots = slots;
+    events[3].as.decided.draws = draws;
+    events[3].as.decided.n_slots = 3;
+    events[3].as.decided.propensity = 0.5;
+    ck_assert_int_eq(ld_decisions_init(&d, &o), 0);
+    struct ld_own_log own = {.d = &d};
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_int_eq(ld_own_log_take(&own, &events[i], &ev), 0);
+    for (size_t i = 0; i < 3; i++) {
+        const struct kb_event got = {.type = KB_EV_REWARDED,
+                                     .seq = 5 + i,
+                                     .as.rewarded = {.decision = "d2", .arm = rewarded[i], .reward = (double)i}};
+        ld_own_log_next(&own);
+        ck_assert_int_eq(ld_own_log_take(&own, &got, &ev), i == 2 ? 1 : 0);
+    }
+    ck_assert(ev.n_more == 2 && strcmp(ev.slot, "top") == 0 && strcmp(ev.more[0].slot, "left") == 0);
+    ck_assert(ev.reward == 2 && ev.more[0].reward == 0 && ev.more[1].reward == 1);
+    ck_assert(ev.propensity == 0.5 && ev.more[0].propensity == 0.25 && ev.more[1].propensity == 1);
+    ck_assert(ev.n == 2 && ev.more[0].n == 1 && ev.more[1].n == 1);
+    ck_assert_str_eq(kb_ids_str(&d.arms, ev.more[1].arm[ev.more[1].chosen]), "z");
+    ck_assert_str_eq(kb_ids_str(&d.arms, ev.more[0].arm[ev.more[0].chosen]), "a");
+    ld_own_log_close(&own);
+    ld_decisions_close(&d);
+}
+END_TEST
+
 START_TEST(memory_that_is_out_is_told_and_nothing_is_left)
 {
     static const struct kb_alloc_hook hook = {take, give};
@@ -157,5 +198,5 @@ int main(void)
 {
     return KBT_RUN("own log", a_decision_comes_with_its_reward_and_its_candidates,
                    where_there_are_metrics_the_end_of_a_window_that_was_rewarded_is_no_reward,
-                   memory_that_is_out_is_told_and_nothing_is_left);
+                   a_decision_with_slots_has_them_all, memory_that_is_out_is_told_and_nothing_is_left);
 }

@@ -151,7 +151,8 @@ static void make_decided(struct dice *d, struct room *r, struct kb_event *ev)
                                           .propensity = i == 0 ? ev->as.decided.propensity : any_probability(d),
                                           .mean = roll(d) % 2 ? any_double(d) : (double)NAN,
                                           .context = roll(d) % 2 ? ev->as.decided.context : NULL,
-                                          .level = (uint32_t)(roll(d) % (KB_MAX_LEVEL + 1))};
+                                          .level = (uint32_t)(roll(d) % (KB_MAX_LEVEL + 1)),
+                                          .n_candidates = (uint32_t)(roll(d) % 1000)};
     ev->as.decided.draws = is_named ? r->draws : NULL;
     ev->as.decided.mean = roll(d) % 4 > 0 ? any_double(d) : (double)NAN;
     ev->as.decided.route = (enum kb_route)(roll(d) % KB_ROUTE_N);
@@ -429,7 +430,7 @@ static bool same_decided(const struct kb_event *a, const struct kb_event *b)
     for (size_t i = 0; is_same && a->as.decided.draws != NULL && i < a->as.decided.n_slots; i++) {
         const struct kb_ev_draw *x = &a->as.decided.draws[i], *y = &b->as.decided.draws[i];
         is_same = same_text(x->id, y->id) && same_double(x->propensity, y->propensity) &&
-                  same_double(x->mean, y->mean) && x->level == y->level &&
+                  same_double(x->mean, y->mean) && x->level == y->level && x->n_candidates == y->n_candidates &&
                   (x->context == NULL) == (y->context == NULL) &&
                   (x->context == NULL || same_vector(x->context, y->context, CONTEXT_DIM));
     }
@@ -752,16 +753,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("json_event");
-    TCase *tc = tcase_create("json_event");
     int n_types = sizeof types / sizeof *types;
-    tcase_add_loop_test(tc, every_type_of_event_comes_back_bit_for_bit, 0, n_types);
-    tcase_add_loop_test(tc, lines_with_strange_fields_are_refused, 0, n_types);
-    tcase_add_loop_test(tc, broken_lines_are_refused_by_pointer, 0, sizeof broken / sizeof *broken);
-    tcase_add_test(tc, configurations_from_before_there_was_a_tolerance_have_exact_kernels);
-    tcase_add_test(tc, an_event_with_a_number_that_is_not_finite_has_no_line);
-    tcase_add_test(tc, without_dimensions_contexts_are_empty_and_features_null);
-    tcase_add_test(tc, times_come_back_to_the_millisecond);
-    suite_add_tcase(s, tc);
-    return kbt_run_suite(s);
+
+    return KBT_RUN_TIMES("json_event", 0, {every_type_of_event_comes_back_bit_for_bit, n_types},
+                         {lines_with_strange_fields_are_refused, n_types},
+                         {broken_lines_are_refused_by_pointer, sizeof broken / sizeof *broken},
+                         {configurations_from_before_there_was_a_tolerance_have_exact_kernels, 1},
+                         {an_event_with_a_number_that_is_not_finite_has_no_line, 1},
+                         {without_dimensions_contexts_are_empty_and_features_null, 1},
+                         {times_come_back_to_the_millisecond, 1});
 }

@@ -85,6 +85,30 @@ test("recipe: replay and evaluation of the log", async () => {
     assert.deepEqual(refused.pointers, ["/0/configuration/algorithm"]);
 });
 
+// ---- slots
+
+test("slots are filled by one decision, and each has its own reward", async () => {
+    const tenant = "ts-slots";
+    await client.putTenant(tenant, { algorithm: "random", default_reward: null });
+    const slots = [{ id: "top" }, { id: "left", exclude: ["a"] }, { id: "right" }];
+    const page = await client.select({ user: "u", candidates: ["a", "b", "c", "d"], slots }, { tenant });
+    assert.deepEqual(page.slots!.map((slot) => slot.id), ["top", "left", "right"]);
+    const arms = page.slots!.map((slot) => slot.arm);
+    assert.equal(new Set(arms).size, 3);
+    assert.notEqual(arms[1], "a");
+    for (const slot of page.slots!) assert.deepEqual(slot.ranking.map((r) => [r.arm, r.propensity]), [[slot.arm, slot.propensity]]);
+    assert.deepEqual(await client.reward({ decision: page.decision, slot: "left", reward: 0.5 }, { tenant }), { applied: true });
+    const rewards = client.rewards({ tenant });
+    const right = rewards.add({ decision: page.decision, slot: "right", reward: 2 }), byUser = rewards.add({ user: "u", slot: "top", reward: 3 });
+    assert.equal(((await caught(rewards.add({ decision: page.decision, slot: "foot", reward: 1 }))) as Problem).kind, "no-arm");
+    assert.deepEqual([await right, (await byUser).decisions], [{ applied: true }, [page.decision]]);
+    const told = (await all(client.events(tenant))).flatMap((e) => (e.type === "rewarded" ? [[e.arm, e.reward]] : []));
+    assert.deepEqual(told, [[arms[1], 0.5], [arms[2], 2], [arms[0], 3]]);
+    const refused = await caught(client.select({ user: "u", candidates: ["a"], slots: [{ id: "1" }, { id: "2" }] }, { tenant }));
+    assert.ok(refused instanceof BadRequest);
+    assert.deepEqual(refused.pointers, ["/slots/1"]);
+});
+
 // ---- refusals
 
 test("a refusal is an error of its kind that names each fault", async () => {

@@ -13,7 +13,7 @@ from .client import REWARDS_AT_MOST, Client
 from .errors import Problem
 from .retry import Retry
 from .rewards import Rewards
-from .types import Activation, Attributes, Candidate, CatalogueSize, Configuration, Context, Decision, Edge, GraphSize, Object, Observed, RewardResult
+from .types import Activation, Attributes, Candidate, CatalogueSize, Configuration, Context, Decision, Edge, GraphSize, Object, Observed, RewardResult, Slot, User
 
 T = TypeVar("T")
 
@@ -40,23 +40,23 @@ class AsyncClient:
     async def _run(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, functools.partial(call, *args, **options))
 
-    async def select(self, user: str, *, candidates: Optional[Sequence[Candidate]] = None, context: Optional[Context] = None,
-                     attributes: Optional[Attributes] = None, exclude: Optional[Sequence[str]] = None, top: Optional[int] = None,
+    async def select(self, user: User, *, candidates: Optional[Sequence[Candidate]] = None, context: Optional[Context] = None,
+                     attributes: Optional[Attributes] = None, exclude: Optional[Sequence[str]] = None, top: Optional[int] = None, slots: Optional[Sequence[Slot]] = None,
                      explain: Optional[bool] = None, neighbours: Optional[int] = None, dry_run: Optional[bool] = None, defer: Optional[bool] = None, decision: Optional[str] = None,
                      tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Decision:
-        return await self._run(self._client.select, user, candidates=candidates, context=context, attributes=attributes, exclude=exclude, top=top,
+        return await self._run(self._client.select, user, candidates=candidates, context=context, attributes=attributes, exclude=exclude, top=top, slots=slots,
                                explain=explain, neighbours=neighbours, dry_run=dry_run, defer=defer, decision=decision, tenant=tenant, timeout_s=timeout_s)
 
-    async def reward(self, decision: str, reward: float, *, arm: Optional[str] = None, metric: Optional[str] = None,
+    async def reward(self, decision: str, reward: float, *, arm: Optional[str] = None, slot: Optional[str] = None, metric: Optional[str] = None,
                      event: Optional[str] = None, at: Optional[str] = None,
                      id: Optional[str] = None, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
-        return await self._run(self._client.reward, decision, reward, arm=arm, metric=metric, event=event, at=at, id=id, tenant=tenant, timeout_s=timeout_s)
+        return await self._run(self._client.reward, decision, reward, arm=arm, slot=slot, metric=metric, event=event, at=at, id=id, tenant=tenant, timeout_s=timeout_s)
 
-    async def reward_user(self, user: str, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, metric: Optional[str] = None,
+    async def reward_user(self, user: User, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, slot: Optional[str] = None, metric: Optional[str] = None,
                           event: Optional[str] = None,
                           at: Optional[str] = None, id: Optional[str] = None, tenant: Optional[str] = None,
                           timeout_s: Optional[float] = None) -> RewardResult:
-        return await self._run(self._client.reward_user, user, reward, all=all, arm=arm, metric=metric, event=event, at=at, id=id, tenant=tenant, timeout_s=timeout_s)
+        return await self._run(self._client.reward_user, user, reward, all=all, arm=arm, slot=slot, metric=metric, event=event, at=at, id=id, tenant=tenant, timeout_s=timeout_s)
 
     async def reward_many(self, rewards: Sequence[Mapping[str, Any]], *, tenant: Optional[str] = None,
                           timeout_s: Optional[float] = None) -> List[Union[RewardResult, Problem]]:
@@ -65,7 +65,7 @@ class AsyncClient:
     async def activate(self, decision: str, *, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Activation:
         return await self._run(self._client.activate, decision, tenant=tenant, timeout_s=timeout_s)
 
-    async def observe(self, user: str, arm: Candidate, reward: float, *, context: Optional[Context] = None, propensity: Optional[float] = None,
+    async def observe(self, user: User, arm: Candidate, reward: float, *, context: Optional[Context] = None, propensity: Optional[float] = None,
                       id: Optional[str] = None, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Observed:
         return await self._run(self._client.observe, user, arm, reward, context=context, propensity=propensity, id=id, tenant=tenant, timeout_s=timeout_s)
 
@@ -146,15 +146,15 @@ class AsyncRewards:
     async def __aexit__(self, kind: Optional[Type[BaseException]], fault: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         await self.close()
 
-    async def add(self, decision: str, reward: float, *, arm: Optional[str] = None, metric: Optional[str] = None,
+    async def add(self, decision: str, reward: float, *, arm: Optional[str] = None, slot: Optional[str] = None, metric: Optional[str] = None,
                   event: Optional[str] = None, at: Optional[str] = None,
                   id: Optional[str] = None) -> "asyncio.Future[RewardResult]":
-        return await self._put(functools.partial(self._rewards.add, decision, reward, arm=arm, metric=metric, event=event, at=at, id=id))
+        return await self._put(functools.partial(self._rewards.add, decision, reward, arm=arm, slot=slot, metric=metric, event=event, at=at, id=id))
 
-    async def add_user(self, user: str, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, metric: Optional[str] = None,
+    async def add_user(self, user: User, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, slot: Optional[str] = None, metric: Optional[str] = None,
                        event: Optional[str] = None,
                        at: Optional[str] = None, id: Optional[str] = None) -> "asyncio.Future[RewardResult]":
-        return await self._put(functools.partial(self._rewards.add_user, user, reward, all=all, arm=arm, metric=metric, event=event, at=at, id=id))
+        return await self._put(functools.partial(self._rewards.add_user, user, reward, all=all, arm=arm, slot=slot, metric=metric, event=event, at=at, id=id))
 
     async def flush(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._rewards.flush)

@@ -15,7 +15,7 @@ from .errors import ConnectionFailed, LaplacedError, Problem, problem_of, proble
 from .retry import NOTHING_DONE, PERHAPS_DONE, Retry, parse_retry_after
 from .rewards import Rewards
 from .transport import FAILURES, NotSent, Transport
-from .types import Activation, Attributes, Candidate, CatalogueSize, Configuration, Context, Decision, Edge, GraphSize, Object, Observed, RewardResult
+from .types import Activation, Attributes, Candidate, CatalogueSize, Configuration, Context, Decision, Edge, GraphSize, Object, Observed, RewardResult, Slot, User
 
 NDJSON = "application/x-ndjson"
 MERGE_PATCH = "application/merge-patch+json"
@@ -29,6 +29,11 @@ def new_id() -> str:
 def given(**members: Any) -> Object:
     """The members that somebody gave."""
     return {name: value for name, value in members.items() if value is not None}
+
+
+def slots_of(slots: Optional[Sequence[Slot]]) -> Optional[List[Any]]:
+    """A name stands for the slot that has nothing else."""
+    return None if slots is None else [{"id": slot} if isinstance(slot, str) else slot for slot in slots]
 
 
 def path_of(tenant: str, *parts: str) -> str:
@@ -89,26 +94,26 @@ class Client:
 
     # ---- decisions
 
-    def select(self, user: str, *, candidates: Optional[Sequence[Candidate]] = None, context: Optional[Context] = None, attributes: Optional[Attributes] = None,
-               exclude: Optional[Sequence[str]] = None, top: Optional[int] = None, explain: Optional[bool] = None, neighbours: Optional[int] = None, dry_run: Optional[bool] = None,
+    def select(self, user: User, *, candidates: Optional[Sequence[Candidate]] = None, context: Optional[Context] = None, attributes: Optional[Attributes] = None,
+               exclude: Optional[Sequence[str]] = None, top: Optional[int] = None, slots: Optional[Sequence[Slot]] = None, explain: Optional[bool] = None, neighbours: Optional[int] = None, dry_run: Optional[bool] = None,
                defer: Optional[bool] = None, decision: Optional[str] = None, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Decision:
-        """Which arm this user gets now. `decision` is the decision's id, made here when it is left out."""
-        body = given(user=user, candidates=candidates, context=context, attributes=attributes, exclude=exclude, top=top, explain=explain, neighbours=neighbours, dry_run=dry_run, defer=defer,
-                     decision=decision or new_id())
+        """Which arm this user gets now, or which arms where there are `slots`. `decision` is the decision's id, made here when it is left out."""
+        body = given(user=user, candidates=candidates, context=context, attributes=attributes, exclude=exclude, top=top, slots=slots_of(slots), explain=explain,
+                     neighbours=neighbours, dry_run=dry_run, defer=defer, decision=decision or new_id())
         return cast(Decision, self.call("POST", "/select", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
-    def reward(self, decision: str, reward: float, *, arm: Optional[str] = None, metric: Optional[str] = None,
+    def reward(self, decision: str, reward: float, *, arm: Optional[str] = None, slot: Optional[str] = None, metric: Optional[str] = None,
                event: Optional[str] = None, at: Optional[str] = None, id: Optional[str] = None,
                tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
-        """What the decision has earned. `id` is the reward's, made here when it is left out: one call is learned once."""
-        body = given(decision=decision, reward=reward, arm=arm, metric=metric, event=event, at=at, id=id or new_id())
+        """What the decision has earned, or its `slot`. `id` is the reward's, made here when it is left out: one call is learned once."""
+        body = given(decision=decision, reward=reward, arm=arm, slot=slot, metric=metric, event=event, at=at, id=id or new_id())
         return cast(RewardResult, self.call("POST", "/reward", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
-    def reward_user(self, user: str, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, metric: Optional[str] = None,
+    def reward_user(self, user: User, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, slot: Optional[str] = None, metric: Optional[str] = None,
                     event: Optional[str] = None, at: Optional[str] = None,
                     id: Optional[str] = None, tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> RewardResult:
         """What the user did, for the open decision that was shown last, or with `all` for every open one."""
-        body = given(user=user, reward=reward, all=all, arm=arm, metric=metric, event=event, at=at, id=id or new_id())
+        body = given(user=user, reward=reward, all=all, arm=arm, slot=slot, metric=metric, event=event, at=at, id=id or new_id())
         return cast(RewardResult, self.call("POST", "/reward", body, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
     def reward_many(self, rewards: Sequence[Mapping[str, Any]], *, tenant: Optional[str] = None,
@@ -130,7 +135,7 @@ class Client:
         """A deferred decision was shown."""
         return cast(Activation, self.call("POST", "/activate", {"decision": decision}, may_repeat=True, tenant=tenant, timeout_s=timeout_s))
 
-    def observe(self, user: str, arm: Candidate, reward: float, *, context: Optional[Context] = None, propensity: Optional[float] = None, id: Optional[str] = None,
+    def observe(self, user: User, arm: Candidate, reward: float, *, context: Optional[Context] = None, propensity: Optional[float] = None, id: Optional[str] = None,
                 tenant: Optional[str] = None, timeout_s: Optional[float] = None) -> Observed:
         """A reward without a decision of this server."""
         body = given(user=user, arm=arm, reward=reward, context=context, propensity=propensity, id=id or new_id())

@@ -13,7 +13,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence
 
 from .errors import ConnectionFailed, LaplacedError, Problem
 from .retry import NOTHING_DONE, Retry
-from .types import RewardResult
+from .types import RewardResult, User
 
 Result = Union[RewardResult, Problem]
 Send = Callable[..., List[Result]]
@@ -44,14 +44,14 @@ class Rewards:
         self._thread = threading.Thread(target=self._run, name="laplaced-rewards", daemon=True)
         self._thread.start()
 
-    def add(self, decision: str, reward: float, *, arm: Optional[str] = None, metric: Optional[str] = None, event: Optional[str] = None, at: Optional[str] = None,
+    def add(self, decision: str, reward: float, *, arm: Optional[str] = None, slot: Optional[str] = None, metric: Optional[str] = None, event: Optional[str] = None, at: Optional[str] = None,
             id: Optional[str] = None) -> "Future[RewardResult]":
-        return self.put({"decision": decision, "reward": reward, **some(arm=arm, metric=metric, event=event, at=at, id=id)})
+        return self.put({"decision": decision, "reward": reward, **some(arm=arm, slot=slot, metric=metric, event=event, at=at, id=id)})
 
-    def add_user(self, user: str, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, metric: Optional[str] = None,
+    def add_user(self, user: User, reward: float, *, all: Optional[bool] = None, arm: Optional[str] = None, slot: Optional[str] = None, metric: Optional[str] = None,
                  event: Optional[str] = None, at: Optional[str] = None,
                  id: Optional[str] = None) -> "Future[RewardResult]":
-        return self.put({"user": user, "reward": reward, **some(all=all, arm=arm, metric=metric, event=event, at=at, id=id)})
+        return self.put({"user": user, "reward": reward, **some(all=all, arm=arm, slot=slot, metric=metric, event=event, at=at, id=id)})
 
     def put(self, body: Mapping[str, Any]) -> "Future[RewardResult]":
         """A reward in the form of the request's body."""

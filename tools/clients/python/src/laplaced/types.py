@@ -7,6 +7,8 @@ from typing import Any, Dict, List, Mapping, Sequence, TypedDict, Union
 JSON = Any
 Candidate = Union[str, Mapping[str, Any]]
 Context = Union[Sequence[float], Mapping[str, Any]]  # a vector, or named features where the tenant has `features`
+User = Union[str, int]  # a whole number means its digits
+Slot = Union[str, Mapping[str, Any]]  # a name, or the slot with what else it has
 Attributes = Mapping[str, str]
 Edge = Sequence[Union[str, float]]
 Configuration = Mapping[str, Any]
@@ -26,6 +28,18 @@ class Ranked(_Ranked, total=False):
     value: JSON
 
 
+class _SlotChoice(TypedDict):
+    id: str
+    arm: str
+    propensity: float  # given the arms of the slots before
+    ranking: List[Ranked]
+
+
+class SlotChoice(_SlotChoice, total=False):
+    route: str
+    value: JSON
+
+
 class ModelSize(TypedDict):
     events: int
     dictionary: int
@@ -40,6 +54,7 @@ class _Decision(TypedDict):
 
 
 class Decision(_Decision, total=False):
+    slots: List[SlotChoice]
     route: str
     value: JSON
 

@@ -1,0 +1,74 @@
+/* See log_dsjson.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "evaluate/log_dsjson.h"
+#include "evaluate/log_features.h"
+
+/* A string, or a number as its digits. NULL: neither. */
+static const char *id_text(struct lc_dsjson *s, const struct json_t *v)
+{
+    double number;
+
+    if (lc_json_string(v) != NULL)
+        return lc_json_string(v);
+    if (!lc_json_number(v, &number))
+        return NULL;
+    (void)snprintf(s->place, sizeof s->place, "%.15g", number);
+    return s->place;
+}
+
+static const char *action_id(struct lc_dsjson *s, const struct json_t *action, size_t i)
+{
+    const char *id = id_text(s, lc_json_get(action, "_tag"));
+
+    if (id == NULL)
+        id = id_text(s, lc_json_get(action, "id"));
+    if (id == NULL)
+        id = id_text(s, lc_json_get(lc_json_get(action, "i"), "id"));
+    if (id == NULL) {
+        (void)snprintf(s->place, sizeof s->place, "#%zu", i + 1);
+        id = s->place;
+    }
+    return id;
+}
+
+int lc_dsjson_features(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v,
+                       bool is_ours, double *x)
+{
+    if (h->dim == 0)
+        return 0;
+    if (is_ours && lc_json_get(v, "x") != NULL)
+        return lc_log_vector(log, h, "x", lc_json_get(v, "x"), x);
+    if (log->base.o.names.dim == 0)
+        return lc_log_object(log, h, key, v, x);
+    const bool is_context = strcmp(key, "c") == 0;
+    struct json_t *merged = is_context ? lc_json_merged(v, "FromUrl", lc_json_get(v, "FromUrl"))
+                                       : lc_json_merged(NULL, NULL, lc_json_get(v, "j"));
+    const int rc = lc_log_object(log, h, key, merged != NULL ? merged : v, x);
+    lc_json_free(merged);
+    return rc;
+}
+
+int lc_dsjson_actions(struct lc_log *log, const struct json_t *multi, bool is_ours, struct ld_logged *ev)
+{
+    const struct ld_hasher h = {log->base.o.arm_dim, log->base.o.hash_seed};
+    struct lc_dsjson *s = log->state;
+    const size_t n = lc_json_length(multi);
+
+    if (n == 0)
+        return ld_decisions_fail(&log->base, "c._multi", "expected an array of the actions");
+    if (ld_decisions_name(&log->base, n, ev) != 0)
+        return LD_DECISIONS_BROKEN;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t arm = ld_decisions_arm(&log->base, action_id(s, lc_json_at(multi, i), i));
+        if (arm == KB_ID_NONE)
+            return -1;
+        const size_t k = ld_decisions_name_arm(&log->base, i, arm);
+        if (k < i)
+            return ld_decisions_fail(&log->base, "c._multi", "actions %zu and %zu have one id", k + 1, i + 1);
+        if (lc_dsjson_features(log, &h, "c._multi", lc_json_at(multi, i), is_ours, log->base.vectors + i * h.dim) != 0)
+            return -1;
+    }
+    return 0;
+}
