@@ -48,8 +48,8 @@ void kb_decay_step(struct kb_decay *d, const struct kb_forgetting_spec *f, int64
 
 void kb_decay_change(struct kb_decay *d, const struct kb_forgetting_spec *from)
 {
-    *d = (struct kb_decay){
-        .base = kb_decay_halvings(d, from), .n_changes = d->n_changes, .last_change = d->last_change};
+    *d =
+        (struct kb_decay){.base = kb_decay_halvings(d, from), .n_changes = d->n_changes, .last_change = d->last_change};
 }
 
 void kb_decay_jump(struct kb_decay *d, double left, uint64_t seq)

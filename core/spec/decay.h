@@ -27,10 +27,10 @@
 #define KB_DECAY_STEP 0.15200309344504995 /* the grid: log2(1 / 0.9) */
 
 struct kb_decay {
-    double base;               /* halvings before the present setting */
-    uint64_t steps;            /* events that have taught under it */
-    int64_t first_ms, last_ms; /* when it began, and the latest time since */
-    bool has_begun;            /* something has been learned under it */
+    double base;                     /* halvings before the present setting */
+    uint64_t steps;                  /* events that have taught under it */
+    int64_t first_ms, last_ms;       /* when it began, and the latest time since */
+    bool has_begun;                  /* something has been learned under it */
     uint64_t n_changes, last_change; /* events `changed`, under any setting, and the number of the last one */
 };
 

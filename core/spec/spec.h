@@ -192,8 +192,8 @@ struct kb_rule_spec {
 /* How much of an observation is left by what was learned since (decay.h). */
 struct kb_forgetting_spec {
     enum kb_forgetting_type type;
-    double discount;    /* discount: what is left after one more learning event, in (0, 1) */
-    double half_life_s; /* half_life: seconds after which half is left, 0.001..1e9 */
+    double discount;      /* discount: what is left after one more learning event, in (0, 1) */
+    double half_life_s;   /* half_life: seconds after which half is left, 0.001..1e9 */
     bool detects_changes; /* and nearly all of it is forgotten when an arm earns less than it did (engine_changes.c) */
 };
 

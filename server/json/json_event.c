@@ -620,9 +620,12 @@ static const struct ld_row route_rows[] = {
 static const struct ld_rows routes = LD_ROWS(route_rows);
 
 static const struct ld_row forgetting_rows[] = {
-    FLAG("begun", 0, PART(totals.decay.has_begun)), REAL("halvings", 0, PART(totals.decay.base)),
-    COUNT("events", PART(totals.decay.steps)),      TIME("first", 0, PART(totals.decay.first_ms)),
-    TIME("latest", 0, PART(totals.decay.last_ms)),  REAL("observations", 0, PART(totals.n_learned)),
+    FLAG("begun", 0, PART(totals.decay.has_begun)),
+    REAL("halvings", 0, PART(totals.decay.base)),
+    COUNT("events", PART(totals.decay.steps)),
+    TIME("first", 0, PART(totals.decay.first_ms)),
+    TIME("latest", 0, PART(totals.decay.last_ms)),
+    REAL("observations", 0, PART(totals.n_learned)),
     {"changes", LD_ROW_COUNT, OPTIONAL, PART(totals.decay.n_changes), .rule = &count},
     {"last_change", LD_ROW_COUNT, OPTIONAL, PART(totals.decay.last_change), .rule = &count},
 };

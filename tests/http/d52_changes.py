@@ -1,43 +1,57 @@
-"""Changes of what arms earn: an alarm is a line of the log, the model tells it, and folds, restarts and compactions know it."""
+"""Changes of what arms earn: an alarm is a line of the log, the model tells it, and every fold and a compaction know it."""
 import random
 
-from harness import Server
+from harness import Client
 
 ARMS = ["a", "b"]
-RATES = ({"a": 0.7, "b": 0.4}, {"a": 0.1, "b": 0.4})
+BEFORE, AFTER = {"a": 0.7, "b": 0.4}, {"a": 0.1, "b": 0.4}
 
 
 def play(api, name, n, rates, seed):
     draw = random.Random(seed)
-    rows = [{"user": "u%d" % (i % 3), "arm": ARMS[i % 2], "reward": float(draw.random() < rates[ARMS[i % 2]]), "propensity": 0.5} for i in range(n)]
-    for at in range(0, n, 10):
-        for row in rows[at:at + 10]:
-            api.call("POST", "/observe", row, tenant=name)
+    for i in range(n):
+        arm = ARMS[i % 2]
+        api.observe(f"u{i % 3}", arm, float(draw.random() < rates[arm]), propensity=0.5, tenant=name)
 
 
 def changes(api, name):
     return [e for e in api.events(name) if e["type"] == "changed"]
 
 
-def test_an_alarm_is_a_line_that_every_fold_knows(tmp_path):
-    with Server(tmp_path) as server:
-        api = server.client
-        for name, forgetting in (("t", {"type": "discount"}), ("deaf", {"type": "discount", "detect_changes": False}), ("plain", {"type": "none"})):
-            api.put_tenant(name, forgetting=forgetting)
-            api.put_arms(name, ARMS)
-            play(api, name, 200, RATES[0], 1)
-            assert changes(api, name) == [] and "changes" not in api.model(name)
-            play(api, name, 200, RATES[1], 2)
-        assert changes(api, "deaf") == [] and changes(api, "plain") == []
-        lines = changes(api, "t")
-        assert lines and lines[0]["arm"] == "a" and lines[0]["left"] == 0.001
-        told = api.model("t")["changes"]
-        assert (told["count"], told["last"]) == (len(lines), lines[-1]["seq"]) and str(told["last"]) in told["words"]
-        assert api.call("POST", "/tenants/t/verify").json["equal"]
-        digest = api.model("t")["digest"]
-        server.kill()
-        server.start()
-        assert api.model("t")["digest"] == digest
-        api.call("POST", "/tenants/t/compact", {"before": lines[-1]["seq"] + 1}, expect=(200, 422))
-        assert api.call("POST", "/tenants/t/verify").json["equal"]
-        assert api.model("t")["changes"]["count"] == len(lines)
+def make(api, name, forgetting):
+    api.put_tenant(name, algorithm="laplaced", forgetting=forgetting)
+    api.put_arms(name, ARMS)
+    play(api, name, 200, BEFORE, 1)
+    assert changes(api, name) == [] and "changes" not in api.model(name)
+    play(api, name, 200, AFTER, 2)
+
+
+def test_an_alarm_is_a_line_that_every_fold_knows(boot):
+    server = boot("--finish-builds")
+    api = Client(server)
+    make(api, "t", {"type": "discount"})
+    lines = changes(api, "t")
+    assert lines and lines[0]["arm"] == "a" and lines[0]["left"] == 0.001
+    told = api.model("t")["changes"]
+    assert (told["count"], told["last"]) == (len(lines), lines[-1]["seq"]) and str(told["last"]) in told["words"]
+    assert api.verify("t")["equal"]
+    digest = api.digest("t")
+    server.restart()
+    api = Client(server)
+    assert api.digest("t") == digest
+    play(api, "t", 60, AFTER, 3)
+    api.call("POST", "/tenants/t/compact", {"keep_events": 20})
+    assert changes(api, "t") == [] and api.model("t")["changes"]["count"] == len(lines)
+    digest = api.digest("t")
+    assert api.verify("t")["equal"]
+    server.restart()
+    assert Client(server).digest("t") == digest
+
+
+def test_who_does_not_ask_for_it_has_no_alarm(boot):
+    api = Client(boot("--finish-builds"))
+    for name, forgetting in (("deaf", {"type": "discount", "detect_changes": False}), ("plain", {})):
+        make(api, name, forgetting)
+        assert changes(api, name) == [] and "changes" not in api.model(name)
+    told = api.call("GET", "/tenants/deaf").json["configuration"]["forgetting"]
+    assert told["detect_changes"] is False

@@ -22,12 +22,9 @@ static const struct subject {
     const char *preset;
     uint32_t context_dim, arm_dim;
     enum kb_forgetting_type type;
-} subjects[] = {{"laplaced", 0, 0, KB_FORGET_DISCOUNT},
-                {"laplaced", DIM, 0, KB_FORGET_DISCOUNT},
-                {"laplaced", 0, 0, KB_FORGET_HALF_LIFE},
-                {"laplaced", 0, DIM, KB_FORGET_DISCOUNT},
-                {"ts", 0, 0, KB_FORGET_DISCOUNT},
-                {"ucb", 0, 0, KB_FORGET_DISCOUNT}};
+} subjects[] = {{"laplaced", 0, 0, KB_FORGET_DISCOUNT},  {"laplaced", DIM, 0, KB_FORGET_DISCOUNT},
+                {"laplaced", 0, 0, KB_FORGET_HALF_LIFE}, {"laplaced", 0, DIM, KB_FORGET_DISCOUNT},
+                {"ts", 0, 0, KB_FORGET_DISCOUNT},        {"ucb", 0, 0, KB_FORGET_DISCOUNT}};
 #define N_SUBJECTS (int)(sizeof subjects / sizeof *subjects)
 
 static double uniform(uint64_t i)
@@ -68,8 +65,8 @@ static void open_log(struct kbt_log *log, const struct kb_spec *spec)
     kbt_log_open(log);
     live(log, kbt_configured(spec, 1));
     for (size_t a = 0; a < N_ARMS; a++)
-        arms[a] = (struct kb_ev_arm){
-            .id = arm_names[a], .is_active = true, .features = spec->arm_dim > 0 ? places[a] : NULL};
+        arms[a] =
+            (struct kb_ev_arm){.id = arm_names[a], .is_active = true, .features = spec->arm_dim > 0 ? places[a] : NULL};
     live(log, (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = true, .put = arms, .n_put = N_ARMS}});
 }
 
@@ -363,8 +360,8 @@ START_TEST(who_does_not_ask_for_it_has_none)
     ck_assert_uint_eq(count_changes(&log), 0);
     ck_assert(log.live->surprise == NULL && log.live->cap_surprise == 0);
     struct kb_errmsg msg = {.text = ""};
-    ck_assert_int_eq(
-        kbt_log_live(&log, (struct kb_event){.type = KB_EV_CHANGED, .as.changed = {"a0", 0.5}}, &msg), KB_ECONFLICT);
+    ck_assert_int_eq(kbt_log_live(&log, (struct kb_event){.type = KB_EV_CHANGED, .as.changed = {"a0", 0.5}}, &msg),
+                     KB_ECONFLICT);
     kbt_log_close(&log);
 }
 END_TEST
@@ -375,7 +372,7 @@ START_TEST(what_no_model_takes_is_refused)
         const char *arm;
         double left;
         enum kb_err rc;
-    } wrong[] = {{"nobody", 0.5, KB_ENOTFOUND}, {"a0", 0, KB_EINVAL},  {"a0", 1, KB_EINVAL},
+    } wrong[] = {{"nobody", 0.5, KB_ENOTFOUND}, {"a0", 0, KB_EINVAL},   {"a0", 1, KB_EINVAL},
                  {"a0", -1, KB_EINVAL},         {"a0", NAN, KB_EINVAL}, {"a0", 1e-13, KB_EINVAL}};
     struct kbt_log log;
     const struct kb_spec spec = spec_of(&subjects[0]);

@@ -5,9 +5,9 @@
 #include "spec/decay.h"
 #include "kbt.h"
 
-static const struct kb_forgetting_spec none = {KB_FORGET_NONE, 0.999, 86400};
-static const struct kb_forgetting_spec discount = {KB_FORGET_DISCOUNT, 0.9, 86400};
-static const struct kb_forgetting_spec half_life = {KB_FORGET_HALF_LIFE, 0.999, 2};
+static const struct kb_forgetting_spec none = {KB_FORGET_NONE, 0.999, 86400, false};
+static const struct kb_forgetting_spec discount = {KB_FORGET_DISCOUNT, 0.9, 86400, false};
+static const struct kb_forgetting_spec half_life = {KB_FORGET_HALF_LIFE, 0.999, 2, false};
 
 START_TEST(a_discount_counts_events_and_the_first_forgets_nothing)
 {
@@ -101,9 +101,23 @@ START_TEST(settings_differ_by_what_their_type_reads)
 }
 END_TEST
 
+START_TEST(a_change_is_halvings_at_once_under_any_setting)
+{
+    struct kb_decay d = {0};
+    kb_decay_step(&d, &discount, 0);
+    kb_decay_step(&d, &discount, 0);
+    kb_decay_jump(&d, 0.125, 9);
+    ck_assert(kbt_close(kb_decay_halvings(&d, &discount), 3 - log2(0.9), 1e-15));
+    kb_decay_change(&d, &discount);
+    kb_decay_jump(&d, 0.5, 12);
+    ck_assert(kbt_close(kb_decay_halvings(&d, &half_life), 4 - log2(0.9), 1e-15));
+    ck_assert(d.n_changes == 2 && d.last_change == 12);
+}
+END_TEST
+
 START_TEST(a_snapshot_keeps_every_field_and_damage_is_refused)
 {
-    struct kb_decay d = {1.25, 7, -3, 12, true}, copy;
+    struct kb_decay d = {1.25, 7, -3, 12, true, 2, 40}, copy;
     struct kb_decay bad[3] = {d, d, d};
     bad[0].base = -1;
     bad[1].base = (double)NAN;
@@ -130,5 +144,5 @@ int main(void)
                    a_half_life_counts_time_and_waits_for_a_clock_that_was_set_back,
                    another_setting_counts_from_its_first_event, without_forgetting_nothing_is_counted,
                    units_lie_on_a_grid_just_below, settings_differ_by_what_their_type_reads,
-                   a_snapshot_keeps_every_field_and_damage_is_refused);
+                   a_change_is_halvings_at_once_under_any_setting, a_snapshot_keeps_every_field_and_damage_is_refused);
 }
