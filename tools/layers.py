@@ -150,8 +150,8 @@ def check_lines(tree):
 
 
 def module(file):
-    """X of X.c, X.h and X_impl.h, the header for the files that X is made of."""
-    return file.rsplit(".", 1)[0].removesuffix("_impl")
+    """X of X.c, X.h, and the headers for the files that X is made of: X_impl.h, and X_state.h, its structure."""
+    return file.rsplit(".", 1)[0].removesuffix("_impl").removesuffix("_state")
 
 
 def circles(tree):

@@ -38,15 +38,17 @@ static const struct kb_event_ops *const OPS[] = {
 
 enum kb_err kb_engine_new(struct kb_engine **out, struct kb_hash_key key)
 {
-    struct kb_engine *e = kb_array(1, 1, sizeof *e);
+    struct kb_engine_whole *whole = kb_array(1, 1, sizeof *whole);
 
-    if (e == NULL)
+    if (whole == NULL)
         return KB_ENOMEM;
+    struct kb_engine *e = &whole->engine;
+    e->staged = &whole->staged;
     e->key = key;
     kb_ids_init(&e->users, key);
     kb_ids_init(&e->arm_ids, key);
-    kb_ids_init(&e->staged.fresh_users, key);
-    kb_ids_init(&e->staged.fresh_arms, key);
+    kb_ids_init(&e->staged->fresh_users, key);
+    kb_ids_init(&e->staged->fresh_arms, key);
     kb_arms_init(&e->arms);
     kb_assignments_init(&e->assignments);
     kb_user_graph_init(&e->graph);
@@ -66,12 +68,12 @@ void kb_engine_free(struct kb_engine *e)
     if (e == NULL)
         return;
     kb_engine_rollback(e);
-    kb_ids_close(&e->staged.fresh_users);
-    kb_ids_close(&e->staged.fresh_arms);
-    kb_free(e->staged.entry);
-    kb_free(e->staged.shown);
-    kb_free(e->staged.point);
-    kb_free(e->staged.block);
+    kb_ids_close(&e->staged->fresh_users);
+    kb_ids_close(&e->staged->fresh_arms);
+    kb_free(e->staged->entry);
+    kb_free(e->staged->shown);
+    kb_free(e->staged->point);
+    kb_free(e->staged->block);
     kb_ids_close(&e->users);
     kb_ids_close(&e->arm_ids);
     kb_arms_close(&e->arms);
@@ -119,17 +121,17 @@ static enum kb_err stage_id(const struct kb_ids *known, struct kb_ids *fresh, co
 
 enum kb_err kb_engine_stage_user(struct kb_engine *e, const char *id, uint32_t *ix)
 {
-    return stage_id(&e->users, &e->staged.fresh_users, id, ix);
+    return stage_id(&e->users, &e->staged->fresh_users, id, ix);
 }
 
 enum kb_err kb_engine_stage_arm(struct kb_engine *e, const char *id, uint32_t *ix)
 {
-    return stage_id(&e->arm_ids, &e->staged.fresh_arms, id, ix);
+    return stage_id(&e->arm_ids, &e->staged->fresh_arms, id, ix);
 }
 
 void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
 
     if (kb_grow((void **)&s->block, &s->cap_blocks, s->n_blocks + 1, 16, sizeof *s->block) != 0)
         return NULL;
@@ -142,17 +144,17 @@ void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size)
 /* Points are staged in order of seq; an event's first one is sought. */
 const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq)
 {
-    size_t low = 0, high = e->staged.n_points;
+    size_t low = 0, high = e->staged->n_points;
 
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
 
-        if (e->staged.point[middle].seq < seq)
+        if (e->staged->point[middle].seq < seq)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < e->staged.n_points && e->staged.point[low].seq == seq ? &e->staged.point[low] : NULL;
+    return low < e->staged->n_points && e->staged->point[low].seq == seq ? &e->staged->point[low] : NULL;
 }
 
 /* ---- applying -------------------------------------------------------------------------------------- */
@@ -200,45 +202,45 @@ static enum kb_err check_order(const struct kb_engine *e, const struct kb_event 
     if (is_first_part(e, ev) && ev->seq > KB_MOST_NUMBER)
         return kb_fail(KB_ERANGE, msg, "/seq", "expected at most %llu", (unsigned long long)KB_MOST_NUMBER);
     if (is_first_part(e, ev))
-        return e->staged.n_events > 0 ? KB_EBUSY : KB_OK;
+        return e->staged->n_events > 0 ? KB_EBUSY : KB_OK;
     if (e->draft != NULL && ev->type != KB_EV_SUMMARY && ev->type != KB_EV_REDACTED)
         return kb_fail(KB_EINVAL, msg, "/type", "a summary must come to its end first");
-    if (ev->seq != e->seq + e->staged.n_events + 1)
-        return kb_fail(KB_EINVAL, msg, "/seq", "expected %llu", (unsigned long long)(e->seq + e->staged.n_events + 1));
+    if (ev->seq != e->seq + e->staged->n_events + 1)
+        return kb_fail(KB_EINVAL, msg, "/seq", "expected %llu", (unsigned long long)(e->seq + e->staged->n_events + 1));
     if (!e->is_configured && ev->type != KB_EV_CONFIGURED)
         return kb_fail(KB_EINVAL, msg, "/type", "the first event must be 'configured'");
     if (e->is_configured && e->posterior == NULL && !kb_engine_is_quiet(e, ev->seq) && !is_full_reset(ev))
         return kb_fail(KB_EINVAL, msg, "/type", "expected the reset that the log was folded quietly up to");
-    if (e->staged.awaits_reset && (!kb_event_is_dictionary(ev) || !ev->as.dictionary.is_reset))
+    if (e->staged->awaits_reset && (!kb_event_is_dictionary(ev) || !ev->as.dictionary.is_reset))
         return kb_fail(KB_EINVAL, msg, "/type", "a dictionary reset must follow a change of the model");
     /* A refresh or refit falls between two batches: one that has earned it ends here, however the events came. */
-    if (e->staged.n_points > 0 && !kb_event_is_dictionary(ev) &&
-        (kb_engine_is_refresh_due(e, e->staged.n_points) || kb_engine_is_refit_due(e, e->staged.n_points)))
+    if (e->staged->n_points > 0 && !kb_event_is_dictionary(ev) &&
+        (kb_engine_is_refresh_due(e, e->staged->n_points) || kb_engine_is_refit_due(e, e->staged->n_points)))
         return KB_EBUSY;
-    if (e->staged.is_closed || (e->staged.is_heavy && !kb_event_is_dictionary(ev)))
+    if (e->staged->is_closed || (e->staged->is_heavy && !kb_event_is_dictionary(ev)))
         return KB_EBUSY;
     return is_learning(ev) && e->spec.learns ? kb_engine_check_step(e, ev, msg) : KB_OK;
 }
 
 enum kb_err kb_engine_reserve(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    const size_t n_fresh = e->staged.fresh_users.n + e->staged.fresh_arms.n;
+    const size_t n_fresh = e->staged->fresh_users.n + e->staged->fresh_arms.n;
     enum kb_err rc = check_order(e, ev, msg);
 
     if (rc == KB_OK)
-        rc = kb_retired_reserve(&e->retired, KB_RETIRED_PER_EVENT * (e->staged.n_events + 1));
+        rc = kb_retired_reserve(&e->retired, KB_RETIRED_PER_EVENT * (e->staged->n_events + 1));
     if (rc == KB_OK)
         rc = OPS[ev->type]->reserve(e, ev, msg);
     if (rc == KB_OK) {
-        e->staged.n_events++;
+        e->staged->n_events++;
         return KB_OK;
     }
     if (rc == KB_ENOMEM)
         kb_fail(rc, msg, "", "%s", kb_strerror(rc));
-    if (e->staged.n_events == 0)
+    if (e->staged->n_events == 0)
         kb_engine_rollback(e);
-    else if (e->staged.fresh_users.n + e->staged.fresh_arms.n != n_fresh)
-        e->staged.is_closed = true; /* indices to come no longer agree: let the batch end here */
+    else if (e->staged->fresh_users.n + e->staged->fresh_arms.n != n_fresh)
+        e->staged->is_closed = true; /* indices to come no longer agree: let the batch end here */
     return rc;
 }
 
@@ -251,7 +253,7 @@ void kb_engine_prepare(struct kb_engine *e, const struct kb_event *ev)
 /* Forgets staged things that apply has not taken over. */
 static void clear_stage(struct kb_engine *e)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
 
     for (size_t i = s->next_entry; i < s->n_entries; i++)
         kb_pending_entry_free(s->entry[i]);
@@ -275,13 +277,13 @@ static void clear_stage(struct kb_engine *e)
 
 void kb_engine_apply(struct kb_engine *e, const struct kb_event *ev)
 {
-    assert(e->staged.n_events > 0 && (ev->seq == e->seq + 1 || is_first_part(e, ev)));
+    assert(e->staged->n_events > 0 && (ev->seq == e->seq + 1 || is_first_part(e, ev)));
     OPS[ev->type]->apply(e, ev);
     e->seq = ev->seq;
-    if (--e->staged.n_events > 0)
+    if (--e->staged->n_events > 0)
         return;
-    kb_engine_retire_ids(e, &e->staged.fresh_users);
-    kb_engine_retire_ids(e, &e->staged.fresh_arms);
+    kb_engine_retire_ids(e, &e->staged->fresh_users);
+    kb_engine_retire_ids(e, &e->staged->fresh_arms);
     clear_stage(e);
 }
 
@@ -295,13 +297,13 @@ static void unmark(struct kb_engine *e)
 void kb_engine_rollback(struct kb_engine *e)
 {
     kb_moves_drop(&e->moves);
-    if (e->staged.n_events > 0)
+    if (e->staged->n_events > 0)
         unmark(e);
     if (e->posterior != NULL)
         kb_posterior_discard(e->posterior);
     if (e->build != NULL && e->lent != e->build)
         kb_build_undo(e->build);
-    e->staged.awaits_reset = false;
+    e->staged->awaits_reset = false;
     clear_stage(e);
 }
 

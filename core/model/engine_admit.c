@@ -32,8 +32,8 @@ static uint64_t first_event(const struct kb_engine *e, const struct kb_staged_po
 
     if (row != SIZE_MAX)
         return e->history.first_seq[row];
-    for (size_t i = 0; i < e->staged.n_points; i++) {
-        const struct kb_staged_point *other = &e->staged.point[i];
+    for (size_t i = 0; i < e->staged->n_points; i++) {
+        const struct kb_staged_point *other = &e->staged->point[i];
 
         if (other->user == pt->user && other->arm == pt->arm && other->level == pt->level &&
             memcmp(other->x, pt->x, e->history.dim * sizeof(double)) == 0)
@@ -73,14 +73,14 @@ static bool is_correction(const struct kb_engine *e, const struct kb_event *ev)
 /* Describes the admission of one point in *next; begun only, where the sweep is long. */
 static enum kb_err put_event(struct kb_engine *e, struct kb_ev_atom atom, struct kb_event *next)
 {
-    kb_free(e->staged.atoms);
-    e->staged.atoms = kb_array(1, 1, sizeof *e->staged.atoms);
-    if (e->staged.atoms == NULL)
+    kb_free(e->staged->atoms);
+    e->staged->atoms = kb_array(1, 1, sizeof *e->staged->atoms);
+    if (e->staged->atoms == NULL)
         return KB_ENOMEM;
-    e->staged.atoms[0] = atom;
+    e->staged->atoms[0] = atom;
     next->type = KB_EV_DICTIONARY;
     next->as.dictionary.is_begun = kb_posterior_sweep_work(e->posterior, e->history.n) > e->inline_work;
-    next->as.dictionary.atoms = e->staged.atoms;
+    next->as.dictionary.atoms = e->staged->atoms;
     next->as.dictionary.n_atoms = 1;
     return KB_OK;
 }
@@ -180,7 +180,7 @@ static enum kb_err reserve_admission(struct kb_engine *e, const struct kb_event 
         KB_TRY(kb_posterior_stage_atom(e->posterior, &point, &e->scratch));
     }
     KB_TRY(kb_engine_reserve_open(e));
-    e->staged.is_closed = true;
+    e->staged->is_closed = true;
 out:
     return rc;
 }
@@ -228,8 +228,8 @@ static enum kb_err reserve_begun(struct kb_engine *e, const struct kb_event *ev,
     b = kb_engine_new_build(e, ev->seq);
     if (b == NULL)
         return KB_ENOMEM;
-    kb_build_free(e->staged.build);
-    e->staged.build = b;
+    kb_build_free(e->staged->build);
+    e->staged->build = b;
     b->is_point = true;
     b->target = e->posterior;
     b->atom = ev->as.dictionary.atoms[0];
@@ -240,7 +240,7 @@ static void prepare_begun(struct kb_engine *e, const struct kb_event *ev)
 {
     if (kb_engine_is_quiet(e, ev->seq))
         return;
-    kb_build_take_view(e->staged.build, &e->history, e->node_of, e->users.n);
+    kb_build_take_view(e->staged->build, &e->history, e->node_of, e->users.n);
     put_atom(e, ev);
 }
 
@@ -248,8 +248,8 @@ static void apply_begun(struct kb_engine *e, const struct kb_event *ev)
 {
     if (kb_engine_is_quiet(e, ev->seq))
         return;
-    kb_engine_open_build(e, e->staged.build);
-    e->staged.build = NULL;
+    kb_engine_open_build(e, e->staged->build);
+    e->staged->build = NULL;
     kb_posterior_open_atom(e->posterior);
 }
 
@@ -259,7 +259,7 @@ static enum kb_err reserve_entered(struct kb_engine *e, const struct kb_event *e
 {
     const struct kb_build *b = e->build;
 
-    e->staged.is_closed = true;
+    e->staged->is_closed = true;
     if (kb_engine_is_quiet(e, ev->seq))
         return KB_OK;
     if (b == NULL || !b->is_point || b->from != ev->as.dictionary.from)

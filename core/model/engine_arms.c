@@ -107,7 +107,7 @@ static enum kb_err copy_parts(const struct kb_ev_arm *arm, size_t dim, struct kb
 
 static enum kb_err stage_parts(struct kb_engine *e, const struct kb_event *ev)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     enum kb_err rc = KB_OK;
 
     s->parts = kb_array(ev->as.arms.n_put + 1, 1, sizeof *s->parts);
@@ -160,7 +160,7 @@ void kb_catalogue_free(void *change)
 /* Counts move only with events of the traffic, none of which is in the batch. */
 static enum kb_err copy_arms(const struct kb_engine *e, struct kb_arms *to)
 {
-    const size_t n = e->arms.n + e->staged.fresh_arms.n, cap = kb_grown_cap(e->arms.cap, n, 16);
+    const size_t n = e->arms.n + e->staged->fresh_arms.n, cap = kb_grown_cap(e->arms.cap, n, 16);
 
     assert(e->arms.n == e->arm_ids.n);
     *to = e->arms;
@@ -187,8 +187,8 @@ static enum kb_err change_copy(struct kb_engine *e, const struct kb_event *ev, s
         c->gone[c->n_gone++] = kb_arms_remove(&c->arms, kb_ids_find(&e->arm_ids, ev->as.arms.remove[i]));
     for (size_t i = 0; i < ev->as.arms.n_put; i++) {
         KB_TRY(kb_engine_stage_arm(e, ev->as.arms.put[i].id, &ix)); /* it is known by now */
-        c->gone[c->n_gone++] =
-            kb_arms_put(&c->arms, ix, &e->staged.parts[i], ev->as.arms.put[i].is_active, ev->as.arms.put[i].is_stopped);
+        c->gone[c->n_gone++] = kb_arms_put(&c->arms, ix, &e->staged->parts[i], ev->as.arms.put[i].is_active,
+                                           ev->as.arms.put[i].is_stopped);
     }
     turn(e, ev, &c->arms);
 out:
@@ -197,7 +197,7 @@ out:
 
 static enum kb_err stage_change(struct kb_engine *e, const struct kb_event *ev)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     struct kb_catalogue *c = kb_array(1, 1, sizeof *c);
     enum kb_err rc = KB_OK;
 
@@ -218,7 +218,7 @@ out:
 /* O(1). */
 static void apply_change(struct kb_engine *e)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     struct kb_catalogue *c = s->change;
     const struct kb_arms old = e->arms;
 
@@ -265,7 +265,7 @@ static void retire_parts(struct kb_engine *e, struct kb_arm_parts parts)
 
 static void apply_arms(struct kb_engine *e, const struct kb_event *ev)
 {
-    if (e->staged.change != NULL) {
+    if (e->staged->change != NULL) {
         apply_change(e);
         return;
     }
@@ -278,8 +278,8 @@ static void apply_arms(struct kb_engine *e, const struct kb_event *ev)
         const struct kb_ev_arm *put = &ev->as.arms.put[i];
         const uint32_t ix = kb_engine_intern_arm(e, put->id);
 
-        retire_parts(e, kb_arms_put(&e->arms, ix, &e->staged.parts[i], put->is_active, put->is_stopped));
-        e->staged.parts[i] = (struct kb_arm_parts){0};
+        retire_parts(e, kb_arms_put(&e->arms, ix, &e->staged->parts[i], put->is_active, put->is_stopped));
+        e->staged->parts[i] = (struct kb_arm_parts){0};
     }
     turn(e, ev, &e->arms);
 }

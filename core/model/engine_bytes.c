@@ -98,10 +98,10 @@ struct more {
 
 static size_t bytes_with(const struct kb_engine *e, const struct more *m)
 {
-    const struct kb_staged *s = &e->staged;
+    const struct kb_staged *s = e->staged;
     const size_t n_users = e->users.n + s->fresh_users.n + m->users, n_arms = e->arms.n + s->fresh_arms.n + m->arms;
     const size_t n_entries = e->pending.n + s->n_entries + m->entries;
-    size_t bytes = sizeof *e + ids_with(&e->users, &s->fresh_users, m->users, m->user_bytes) +
+    size_t bytes = sizeof(struct kb_engine_whole) + ids_with(&e->users, &s->fresh_users, m->users, m->user_bytes) +
                    ids_with(&e->arm_ids, &s->fresh_arms, m->arms, m->arm_bytes);
 
     bytes += kb_grown_cap(e->cap_nodes, n_users, 64) * sizeof *e->node_of;
@@ -135,7 +135,7 @@ size_t kb_engine_bytes(const struct kb_engine *e)
 
 static void add_user(const struct kb_engine *e, const char *id, struct more *m)
 {
-    if (kb_ids_find(&e->users, id) != KB_ID_NONE || kb_ids_find(&e->staged.fresh_users, id) != KB_ID_NONE)
+    if (kb_ids_find(&e->users, id) != KB_ID_NONE || kb_ids_find(&e->staged->fresh_users, id) != KB_ID_NONE)
         return;
     m->users++;
     m->user_bytes += strlen(id) + 1;
@@ -143,7 +143,7 @@ static void add_user(const struct kb_engine *e, const char *id, struct more *m)
 
 static void add_arm(const struct kb_engine *e, const char *id, struct more *m)
 {
-    if (kb_ids_find(&e->arm_ids, id) != KB_ID_NONE || kb_ids_find(&e->staged.fresh_arms, id) != KB_ID_NONE)
+    if (kb_ids_find(&e->arm_ids, id) != KB_ID_NONE || kb_ids_find(&e->staged->fresh_arms, id) != KB_ID_NONE)
         return;
     m->arms++;
     m->arm_bytes += strlen(id) + 1;
@@ -154,7 +154,7 @@ static size_t number_of(const struct kb_engine *e, const char *user)
 {
     const uint32_t known = kb_ids_find(&e->users, user);
 
-    return known != KB_ID_NONE ? known : e->users.n + kb_ids_find(&e->staged.fresh_users, user);
+    return known != KB_ID_NONE ? known : e->users.n + kb_ids_find(&e->staged->fresh_users, user);
 }
 
 static void more_of_decided(const struct kb_engine *e, const struct kb_event *ev, struct more *m)
@@ -168,7 +168,7 @@ static void more_of_decided(const struct kb_engine *e, const struct kb_event *ev
     if (kb_engine_counts_open(e) && !kb_posterior_is_sketch(e->posterior))
         m->points = n;
     if (ev->as.decided.assigned_until_ms != 0)
-        m->assigned = m->users > 0 ? e->users.n + e->staged.fresh_users.n + 1 : number_of(e, ev->as.decided.user) + 1;
+        m->assigned = m->users > 0 ? e->users.n + e->staged->fresh_users.n + 1 : number_of(e, ev->as.decided.user) + 1;
     m->pending_bytes = sizeof(struct kb_pending_entry) + strlen(ev->as.decided.decision) + 1 + kb_event_name_bytes(ev) +
                        n * (sizeof(struct kb_pending_slot) + kb_engine_dim(e) * sizeof(double));
 }
@@ -234,7 +234,7 @@ static void more_of_metric(const struct kb_ev_metric *metric, struct more *m)
 /* Arms have at most as many points as rewards; with one point for all users, one. */
 static size_t by_arm_bytes(const struct kb_engine *e, const struct kb_spec *spec)
 {
-    const struct kb_spec parts = kb_spec_of_parts(spec, kb_engine_graph(e) != NULL || e->staged.graph != NULL);
+    const struct kb_spec parts = kb_spec_of_parts(spec, kb_engine_graph(e) != NULL || e->staged->graph != NULL);
     const bool is_one = parts.user_kernel.type == KB_USER_ONES && parts.context_kernel.type == KB_VEC_ONES;
     const size_t most = is_one ? 1 : spec->repr.exact_limit;
     size_t bytes = 0;

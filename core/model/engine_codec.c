@@ -2,7 +2,7 @@
  *
  * Bits of the posterior's factors are kept as they are, since a fold that goes on from them must end where the live
  * model ends. What is a pure function of the rest (graph inverse, user columns) is computed again on load. */
-#include "model/engine_impl.h"
+#include "model/engine_codec.h"
 
 #include <string.h>
 

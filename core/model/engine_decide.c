@@ -4,7 +4,7 @@
  *
  * Everything lives in the caller's scratch: no allocation, no state changed. Cost: the posterior's O(C m (d + m)), plus
  * O(C) hash look-ups for names and O(C n_shown), at most O(C log C), for the order of display. */
-#include "model/engine_impl.h"
+#include "model/engine_decide.h"
 
 #include <assert.h>
 #include <math.h>

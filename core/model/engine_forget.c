@@ -33,13 +33,13 @@ static enum kb_err stage_graph(struct kb_engine *e)
 {
     if (!kb_engine_is_rebuilding(e) || !e->build->has_graph)
         return KB_OK;
-    e->staged.graph = kb_graph_ref_hold(e->build->graph);
-    return kb_engine_stage_nodes(e, &e->staged.graph->graph);
+    e->staged->graph = kb_graph_ref_hold(e->build->graph);
+    return kb_engine_stage_nodes(e, &e->staged->graph->graph);
 }
 
 static enum kb_err reserve_forgotten(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     enum kb_err rc = kb_engine_begin_heavy(e);
 
     (void)msg;
@@ -87,7 +87,7 @@ static void void_open_decisions(struct kb_engine *e)
 
 static void put_anew(struct kb_engine *e)
 {
-    struct kb_anew *a = e->staged.anew;
+    struct kb_anew *a = e->staged->anew;
     const struct kb_history old = e->history;
     double *squares = e->square_of;
 
@@ -95,19 +95,19 @@ static void put_anew(struct kb_engine *e)
     e->square_of = a->square_of;
     a->history = old;
     a->square_of = squares;
-    e->staged.anew = NULL;
+    e->staged->anew = NULL;
     kb_engine_retire(e, a, kb_anew_free);
     kb_engine_retire_posterior(e, e->posterior);
-    e->posterior = e->staged.posterior;
-    e->staged.posterior = NULL;
+    e->posterior = e->staged->posterior;
+    e->staged->posterior = NULL;
 }
 
 static void apply_forgotten(struct kb_engine *e, const struct kb_event *ev)
 {
     (void)ev;
     kb_engine_close_build(e);
-    if (e->staged.graph != NULL)
-        kb_engine_install_graph(e, e->staged.graph);
+    if (e->staged->graph != NULL)
+        kb_engine_install_graph(e, e->staged->graph);
     e->n_unlearned += (uint64_t)e->history.n_observed;
     put_anew(e);
     e->spec = e->configured;

@@ -56,13 +56,13 @@ static enum kb_err grow_nodes(struct kb_engine *e, size_t n_users)
  * posterior, empty so far, has none of what a summary says has passed. */
 static bool may_forget(const struct kb_engine *e)
 {
-    return e->posterior != NULL && e->staged.n_points > 0 &&
+    return e->posterior != NULL && e->staged->n_points > 0 &&
            (e->spec.forgetting.type != KB_FORGET_NONE || e->history.unit > kb_posterior_unit(e->posterior));
 }
 
 enum kb_err kb_engine_grow(struct kb_engine *e)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     enum kb_err rc = KB_OK;
 
     assert(e->moves.n == 0);

@@ -1,4 +1,4 @@
-/* Inside of the engine, shared by the engine_*.c files only.
+/* What changes an engine, shared by the engine_*.c files that do; what they read as well is engine_state.h.
  *
  *   engine.c        life, the table of event types, reserve / prepare / apply / rollback
  *   engine_grow.c   grow / swap / collect: room for a batch, and the end of what it replaces
@@ -28,24 +28,7 @@
 #ifndef KB_ENGINE_IMPL_H
 #define KB_ENGINE_IMPL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "history/arms.h"
-#include "history/assignments.h"
-#include "model/build.h"
-#include "spec/decay.h"
-#include "history/history.h"
-#include "base/ids.h"
-#include "base/moves.h"
-#include "history/pending.h"
-#include "base/retired.h"
-#include "model/user_graph.h"
-
-struct kb_query;
-struct kb_slot_query;
-struct kb_decision;
+#include "model/engine_state.h"
 
 /* A learning step that is reserved: where it will teach, for follow-ups within the batch. x is borrowed from the
  * pending entry or the event. */
@@ -98,72 +81,10 @@ struct kb_staged {
     struct kb_ev_atom *atoms; /* owned */
 };
 
-/* A summary of which parts are still to come: what can be put in place only when all is there. */
-struct kb_draft {
-    uint32_t *node; /* [n_nodes] user of each */
-    size_t n_nodes, cap_nodes;
-    struct kb_ev_link *link; /* [n_links] */
-    size_t n_links, cap_links;
-    size_t n_arms;   /* that rows have named: the largest number + 1 */
-    double halvings; /* the most that had passed when a row or a decision was learned */
-};
-
-/* Open decisions as points, in the order in which they were shown (engine_open.c). */
-struct kb_open_list {
-    struct kb_pending_entry **entry; /* [cap_entries] */
-    struct kb_point *point;          /* [cap_points] */
-    bool *is_open;                   /* [cap_flags] of the points: the posterior to come has had room for it */
-    size_t n, cap_entries, cap_points, cap_flags;
-};
-
-#define KB_MAX_WAITING 64u
-
-struct kb_engine {
-    struct kb_hash_key key; /* of all its tables */
-    bool is_configured;
-    struct kb_spec configured; /* as the last configured event says */
-    struct kb_spec spec;       /* in force: lengthscales and representation moved by resets */
-    uint64_t version, seq, quiet_until;
-    uint64_t afresh_from; /* kb_engine_build_afresh_from; 0: no reset */
-    struct kb_ids users, arm_ids;
-    struct kb_arms arms;
-    struct kb_graph_ref *graph_ref; /* holds the graph in force; NULL: none */
-    struct kb_user_graph graph;     /* the same, borrowed */
-    uint32_t *node_of;              /* [cap_nodes] node of each user index, KB_ID_NONE = unknown to the graph */
-    size_t cap_nodes;
-    double *square_of; /* [cap_squares] sum of squares of each user's rewards, as square_sum counts them */
-    size_t cap_squares;
-    struct kb_history history;
-    struct kb_decay decay;
-    struct kb_assignments assignments;
-    struct kb_pending pending;
-    struct kb_posterior *posterior;
-    struct kb_build *build;                    /* open: between its two events in the log. NULL: none */
-    struct kb_build *lent;                     /* with a worker; the open one, or one that was superseded meanwhile */
-    struct kb_ev_atom waiting[KB_MAX_WAITING]; /* points drawn while a build was open; no part of the state */
-    size_t n_waiting;
-    size_t most_kept;          /* bytes for values kept between decisions; no part of the state */
-    double inline_work;        /* work that a change of the model may do at once; no part of the state */
-    struct kb_scratch scratch; /* the writer's */
-    uint64_t n_decided, n_rewarded, n_observed, n_expired, n_late;
-    struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm */
-    uint64_t n_unlearned;                     /* rewards that are counted and that the model does not have */
-    uint64_t n_compared;                      /* decisions of an apprentice, and the sum of their matches */
-    double match_sum;
-    double reward_sum;
-    double square_sum;      /* of the rewards in force: what a reset starts its evidence with when nothing else knows */
-    size_t reset_rows;      /* history rows at the last reset */
-    double reset_count;     /* and its observations, from which a learned user kernel counts to its next refresh */
-    struct kb_draft *draft; /* a summary is being folded. NULL: none */
-    struct kb_reward_sums sums;
-    struct kb_tuning tuning[KB_MOST_TUNINGS]; /* [n_tunings] the newest refits, oldest first */
-    size_t n_tunings;
-    bool is_summarized;  /* the log begins with a summary: there is no posterior until a reset behind it */
-    size_t checked_rows; /* and when median lengthscales were last looked at; not part of the state */
+/* An engine with what its own structure only points to. */
+struct kb_engine_whole {
+    struct kb_engine engine;
     struct kb_staged staged;
-    struct kb_open_list open;  /* the writer's */
-    struct kb_moves moves;     /* arrays that have grown and wait for the swap */
-    struct kb_retired retired; /* what was replaced, until kb_engine_collect */
 };
 
 /* What an event type does at each step; reserve may fail, the others may not. NULL: nothing to do. */
@@ -182,29 +103,10 @@ extern const struct kb_event_ops kb_ops_summary;   /* engine_summary.c */
 extern const struct kb_event_ops kb_ops_measured;  /* engine_metric.c */
 extern const struct kb_event_ops kb_ops_forgotten; /* engine_forget.c */
 
-static inline size_t kb_engine_dim(const struct kb_engine *e)
-{
-    return (size_t)e->spec.context_dim + e->spec.arm_dim;
-}
-
-/* True while a fold runs ahead of a reset that will build the posterior anew: one that it was told of, or the first
- * behind a summary. */
-static inline bool kb_engine_is_quiet(const struct kb_engine *e, uint64_t seq)
-{
-    return seq < e->quiet_until || (e->is_summarized && e->posterior == NULL);
-}
-
-struct kb_user kb_engine_user_at(const struct kb_engine *e, uint32_t user);
-
 /* Index that the id has, or will have once the batch is applied. */
 enum kb_err kb_engine_stage_user(struct kb_engine *e, const char *id, uint32_t *ix);
 enum kb_err kb_engine_stage_arm(struct kb_engine *e, const char *id, uint32_t *ix);
 
-/* What will be in force once the batch is applied. */
-const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e);
-const struct kb_graph *kb_engine_coming_graph(const struct kb_engine *e, const struct kb_spec *spec);
-/* The graph as the last event has it, whether or not a model rests on it yet. */
-const struct kb_user_graph *kb_engine_last_graph(const struct kb_engine *e);
 /* The graph in force from here on, held once more; every user gets its node: O(1) when those are staged. Exclusive. */
 void kb_engine_install_graph(struct kb_engine *e, struct kb_graph_ref *graph);
 
@@ -228,11 +130,6 @@ bool kb_engine_is_refresh_due(const struct kb_engine *e, size_t n_more);
 /* Memory kept until the batch is applied or rolled back. NULL: no memory. */
 void *kb_engine_stage_block(struct kb_engine *e, size_t n, size_t size);
 
-/* Work of long standing that looks at arrays which may move (rows of the history never change their place within them)
- * holds back what is replaced: between hold and release nothing is freed. Counted; the writer's calls. */
-void kb_engine_hold_retired(struct kb_engine *e);
-void kb_engine_release_retired(struct kb_engine *e);
-
 /* For apply: what is no longer in force, freed by kb_engine_collect when the lock is given back. Takes ptr over (NULL
  * is fine). Up to KB_RETIRED_PER_EVENT calls per event, whose room `reserve` has made. */
 #define KB_RETIRED_PER_EVENT 16u
@@ -243,28 +140,6 @@ void kb_engine_retire_ids(struct kb_engine *e, struct kb_ids *ids); /* *ids is e
 /* Interns at apply time: the room was reserved by grow. */
 uint32_t kb_engine_intern_user(struct kb_engine *e, const char *id);
 uint32_t kb_engine_intern_arm(struct kb_engine *e, const char *id);
-
-/* Whether a model of this spec can compute with a context, and with the features of an arm, which stand at `pointer` in
- * a body: KB_ERANGE. A vector may be NULL where it has no dimensions. */
-enum kb_err kb_measure_context(const struct kb_spec *spec, const double *context, struct kb_errmsg *msg);
-enum kb_err kb_measure_features(const struct kb_spec *spec, const double *features, const char *pointer,
-                                struct kb_errmsg *msg);
-/* The same of an event, for the model in force and the one to come. The writer's. */
-enum kb_err kb_engine_measure_context(const struct kb_engine *e, const double *context, struct kb_errmsg *msg);
-enum kb_err kb_engine_measure_features(const struct kb_engine *e, const double *features, const char *pointer,
-                                       struct kb_errmsg *msg);
-/* Whether `spec` can compute with all that the tenant has told: KB_EUNSUPPORTED. O(rows dim) where its kernels have no
- * bound of their own. */
-enum kb_err kb_engine_measure_all(const struct kb_engine *e, const struct kb_spec *spec, struct kb_errmsg *msg);
-
-/* Refits (engine_tune.c). Whether one is due with n_more observations; what it reads, as of event `seq`; its plan, done
- * at once or begun. */
-bool kb_engine_is_refit_due(const struct kb_engine *e, size_t n_more);
-struct kb_refit kb_engine_refit(const struct kb_engine *e, uint64_t seq);
-void kb_engine_keep_tuning(struct kb_engine *e, const struct kb_tuning *t);
-/* Whether the model finds its scales out, and has not yet. */
-bool kb_engine_is_untuned(const struct kb_engine *e);
-bool kb_engine_is_tuned(const struct kb_engine *e); /* a refit has been, and others will be */
 
 /* Teaching: stage in reserve, teach in apply. pt->x: dim values that live until apply. An event that teaches anything
  * but corrections is a step of forgetting: prepared before, and taken once before it teaches (engine_teach.c). One that
@@ -284,7 +159,6 @@ void kb_engine_put_spec(struct kb_engine *e, const struct kb_spec *spec);
 /* Open decisions that deviations know (posterior/open.h), where the model is one that asks for it; else nothing is done
  * (engine_open.c). In reserve and apply of an event that shows a decision; before one without a reward is closed, or
  * its reward is not to be learned. */
-bool kb_engine_counts_open(const struct kb_engine *e);
 enum kb_err kb_engine_stage_open(struct kb_engine *e, const struct kb_pending_entry *entry, uint64_t seq);
 void kb_engine_open(struct kb_engine *e, struct kb_pending_entry *entry, uint64_t seq);
 void kb_engine_take_back(struct kb_engine *e, const struct kb_pending_entry *entry, struct kb_pending_slot *slot);
@@ -301,16 +175,6 @@ void kb_engine_sweep_open(struct kb_engine *e);
 const struct kb_staged_point *kb_engine_staged_point(const struct kb_engine *e, uint64_t seq);
 
 void kb_draft_free(struct kb_draft *d);
-/* Items of a summary's parts, and its totals at the end, when the draft is complete (engine_summary_check.c):
- * KB_EINVAL, KB_ERANGE. `last`: the event of the point before. */
-enum kb_err kb_summary_check_arm(const struct kb_engine *e, const struct kb_ev_known_arm *arm, size_t i,
-                                 struct kb_errmsg *msg);
-enum kb_err kb_summary_check_point(const struct kb_engine *e, const struct kb_ev_points *p, size_t i, uint64_t last,
-                                   struct kb_errmsg *msg);
-enum kb_err kb_summary_check_decision(const struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg);
-enum kb_err kb_summary_check_totals(const struct kb_engine *e, const struct kb_ev_totals *t, struct kb_errmsg *msg);
-const double *kb_summary_vector(const struct kb_engine *e, const struct kb_ev_points *p, size_t i); /* NULL: dim is 0 */
-
 /* Frees all that is staged for model changes (rollback, and when nothing waits for it any more). */
 void kb_engine_drop_model_stage(struct kb_engine *e);
 
@@ -319,7 +183,6 @@ struct kb_site kb_engine_site(struct kb_engine *e, const struct kb_spec *spec, u
 /* Keys the draws of a reset: by what was learned, not by the number of an event, so that two logs that teach the same
  * choose the same dictionary. */
 uint64_t kb_engine_draw_key(const struct kb_engine *e, const struct kb_spec *spec);
-bool kb_engine_is_rebuilding(const struct kb_engine *e); /* a build is open, of a whole posterior */
 /* A build with room for a view of the history as it will stand after the batch. NULL: no memory. */
 struct kb_build *kb_engine_new_build(struct kb_engine *e, uint64_t seq);
 /* Opens a build in place of the one that is open; takes the open one away. What is replaced is freed by collect, or
@@ -336,33 +199,6 @@ enum kb_err kb_engine_plan_waiting(struct kb_engine *e, struct kb_event *next);
 /* The dictionary event that a learning event brings with it. */
 enum kb_err kb_engine_follow_learning(struct kb_engine *e, const struct kb_event *ev, struct kb_event *next);
 
-/* Several places that one decision fills (engine_slots.c): the one in hand, and what stands before it. */
-struct kb_placed {
-    const struct kb_slot_query *slot;
-    size_t n, n_slots;
-    const char **arm; /* [n] */
-    struct kb_beside beside;
-};
-/* As kb_engine_decide, above what stands in the arena. */
-enum kb_err kb_engine_decide_above(const struct kb_engine *e, const struct kb_query *q, struct kb_scratch *s,
-                                   struct kb_decision *out, struct kb_errmsg *msg);
-size_t kb_engine_decide_bytes(const struct kb_engine *e, size_t n_candidates, size_t n_exclude);
-
-/* How a decision was routed (engine_route.c). */
-struct kb_way {
-    enum kb_route route;
-    size_t index;      /* of the candidate that it names, SIZE_MAX: to be drawn */
-    double propensity; /* of that candidate */
-    int64_t assigned_until_ms;
-};
-/* ids are those of the candidates. O(candidates) where there is anything but a policy. */
-struct kb_way kb_engine_find_way(const struct kb_engine *e, const struct kb_query *q, const struct kb_candidates *cand,
-                                 const char *const *ids);
-/* For a way that is not the policy's. */
-/* The arm's place among the candidates, whose names are ids; SIZE_MAX: it is none of them. */
-size_t kb_engine_place_of(const struct kb_engine *e, const struct kb_candidates *cand, const char *const *ids,
-                          const char *id);
-void kb_way_propensities(const struct kb_way *way, size_t n, double *propensity);
 /* What `decided` says of it: in reserve, with the user's number to come; and in apply. */
 void kb_engine_stage_route(struct kb_engine *e, const struct kb_event *ev, uint32_t user);
 void kb_engine_take_route(struct kb_engine *e, const struct kb_event *ev, struct kb_pending_entry *entry);
@@ -381,19 +217,5 @@ enum kb_err kb_engine_keep_metric(struct kb_pending_entry *entry, const struct k
                                   const struct kb_ev_metric *metric, struct kb_errmsg *msg);
 void kb_engine_take_metric(struct kb_engine *e, struct kb_pending_entry *entry, const struct kb_pending_slot *slot,
                            const struct kb_ev_metric *metric);
-
-/* Parts of the snapshot body (engine_codec.c), which kb_snapshot_save puts together as kb_engine_save does. */
-void kb_engine_put_head(const struct kb_engine *e, struct kb_writer *w);
-void kb_engine_put_ids(const struct kb_ids *ids, struct kb_writer *w);
-void kb_engine_put_tail(const struct kb_engine *e, struct kb_writer *w);
-
-/* Whether a snapshot says what a fold can have left (engine_sound.c): all but the posterior, and the posterior. */
-bool kb_engine_is_state_sound(const struct kb_engine *e);
-bool kb_engine_is_posterior_sound(const struct kb_engine *e);
-
-/* Median lengthscales (engine_lengthscale.c): moves those of *spec that follow the data to what the history, and the
- * catalogue as `arms_event` (may be NULL) will leave it, say. *has_moved: by more than 5 %. KB_ENOMEM. */
-enum kb_err kb_engine_follow_medians(const struct kb_engine *e, const struct kb_event *arms_event, struct kb_spec *spec,
-                                     bool *has_moved);
 
 #endif

@@ -3,7 +3,7 @@
  * Contexts: over the distinct points of the history. Features: over the catalogue when it holds two arms or more, else
  * over the history. A move is an event (a dictionary reset that carries the new values), so a fold estimates
  * nothing. Values within 5 % of those in force are left alone: a rebuild should buy something. */
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 
 #include <math.h>
 #include <string.h>

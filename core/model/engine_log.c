@@ -15,7 +15,7 @@
 /* The user gets a decision, or is shown one, by what is staged. */
 static enum kb_err stage_shown(struct kb_engine *e, uint32_t user)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
 
     if (kb_grow((void **)&s->shown, &s->cap_shown, s->n_shown + 1, 16, sizeof *s->shown) != 0)
         return KB_ENOMEM;
@@ -36,8 +36,8 @@ static void join_vectors(const struct kb_engine *e, const double *context, const
 
 static bool is_staged_decision(const struct kb_engine *e, const char *id)
 {
-    for (size_t i = e->staged.next_entry; i < e->staged.n_entries; i++)
-        if (strcmp(e->staged.entry[i]->id, id) == 0)
+    for (size_t i = e->staged->next_entry; i < e->staged->n_entries; i++)
+        if (strcmp(e->staged->entry[i]->id, id) == 0)
             return true;
     return false;
 }
@@ -205,7 +205,7 @@ static void take_slot(const struct kb_engine *e, const struct kb_event *ev, size
 
 static enum kb_err reserve_decided(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     struct kb_pending_entry *entry = NULL;
     enum kb_err rc = check_decided(e, ev, msg);
 
@@ -239,7 +239,7 @@ out:
 
 static void apply_decided(struct kb_engine *e, const struct kb_event *ev)
 {
-    struct kb_pending_entry *entry = e->staged.entry[e->staged.next_entry++];
+    struct kb_pending_entry *entry = e->staged->entry[e->staged->next_entry++];
     const uint32_t user = kb_engine_intern_user(e, ev->as.decided.user);
 
     assert(user == entry->user);

@@ -3,7 +3,7 @@
  *
  * While a rebuild is open, events must suit the kernels in force and those to come. A configuration must suit all
  * vectors that the tenant has: those it has learned, those of open decisions, and those of the catalogue. */
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "base/magnitude.h"
 #include "spec/fields.h"
 #include "vector/vec_kernel.h"

@@ -16,8 +16,8 @@
 
 const struct kb_spec *kb_engine_coming_spec(const struct kb_engine *e)
 {
-    if (e->staged.has_spec)
-        return &e->staged.spec;
+    if (e->staged->has_spec)
+        return &e->staged->spec;
     return kb_engine_is_rebuilding(e) ? &e->build->spec : &e->spec;
 }
 
@@ -25,7 +25,7 @@ const struct kb_graph *kb_engine_coming_graph(const struct kb_engine *e, const s
 {
     if (!kb_user_kernel_reads_graph(spec->user_kernel.type))
         return NULL;
-    return e->staged.graph != NULL ? e->staged.graph->graph.graph : e->graph.graph;
+    return e->staged->graph != NULL ? e->staged->graph->graph.graph : e->graph.graph;
 }
 
 const struct kb_user_graph *kb_engine_last_graph(const struct kb_engine *e)
@@ -35,7 +35,7 @@ const struct kb_user_graph *kb_engine_last_graph(const struct kb_engine *e)
 
 bool kb_engine_changes_model(const struct kb_engine *e)
 {
-    const struct kb_staged *s = &e->staged;
+    const struct kb_staged *s = e->staged;
 
     if (kb_engine_is_rebuilding(e) && (s->graph != NULL || s->has_spec))
         return true; /* what is on its way begins anew with it */
@@ -46,7 +46,7 @@ bool kb_engine_changes_model(const struct kb_engine *e)
 
 void kb_engine_drop_model_stage(struct kb_engine *e)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
 
     kb_posterior_free(s->posterior);
     s->posterior = NULL;
@@ -66,9 +66,9 @@ void kb_engine_drop_model_stage(struct kb_engine *e)
 
 enum kb_err kb_engine_begin_heavy(struct kb_engine *e)
 {
-    if (e->staged.n_events > 0)
+    if (e->staged->n_events > 0)
         return KB_EBUSY;
-    e->staged.is_heavy = true;
+    e->staged->is_heavy = true;
     return KB_OK;
 }
 
@@ -76,7 +76,7 @@ enum kb_err kb_engine_begin_heavy(struct kb_engine *e)
 static enum kb_err build_empty(struct kb_engine *e, const struct kb_event *ev)
 {
     const struct kb_spec *spec = kb_engine_coming_spec(e);
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     enum kb_err rc = KB_OK;
 
     if (e->history.n > 0 || kb_engine_is_quiet(e, ev->seq) || !kb_engine_changes_model(e))
@@ -90,7 +90,7 @@ out:
 /* Swaps the staged empty posterior in, and the graph with it; or leaves both to the reset that follows: true. */
 static bool install_or_wait(struct kb_engine *e)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     const bool waits = e->history.n > 0 && kb_engine_changes_model(e);
 
     if (s->posterior != NULL && !waits) {
@@ -141,7 +141,7 @@ static enum kb_err check_version(const struct kb_engine *e, uint64_t version, st
 
 static enum kb_err reserve_configured(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     enum kb_err rc = kb_spec_check(ev->as.configured.spec, msg);
 
     KB_TRY(rc);
@@ -175,7 +175,7 @@ out:
 
 static void apply_configured(struct kb_engine *e, const struct kb_event *ev)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     const size_t dim = (size_t)s->spec.context_dim + s->spec.arm_dim;
 
     if (e->history.dim != dim) {
@@ -198,7 +198,7 @@ static void apply_configured(struct kb_engine *e, const struct kb_event *ev)
 /* As many as there is room for after `grow`. */
 enum kb_err kb_engine_stage_nodes(struct kb_engine *e, const struct kb_user_graph *g)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     const size_t cap = kb_grown_cap(e->cap_nodes, e->users.n + s->fresh_users.n + 1, 64);
 
     kb_free(s->node_of);
@@ -214,7 +214,7 @@ enum kb_err kb_engine_stage_nodes(struct kb_engine *e, const struct kb_user_grap
 
 static enum kb_err reserve_graph(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     struct kb_graph_draft *draft = ev->as.graph.draft;
     struct kb_user_graph graph;
     enum kb_err rc = KB_OK;
@@ -248,7 +248,7 @@ static void release_graph(void *graph)
 
 void kb_engine_install_graph(struct kb_engine *e, struct kb_graph_ref *graph)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     struct kb_graph_ref *old = e->graph_ref;
 
     e->graph_ref = kb_graph_ref_hold(graph);
@@ -270,7 +270,7 @@ void kb_engine_install_graph(struct kb_engine *e, struct kb_graph_ref *graph)
 
 void kb_engine_swap_staged(struct kb_engine *e)
 {
-    struct kb_moves *m = &e->staged.moves;
+    struct kb_moves *m = &e->staged->moves;
 
     kb_moves_swap(m);
     for (size_t i = 0; i < m->n; i++)
@@ -280,14 +280,14 @@ void kb_engine_swap_staged(struct kb_engine *e)
 
 static void apply_graph(struct kb_engine *e, const struct kb_event *ev)
 {
-    const struct kb_ids *fresh = &e->staged.fresh_users;
+    const struct kb_ids *fresh = &e->staged->fresh_users;
 
     (void)ev;
-    if (e->staged.has_users)
+    if (e->staged->has_users)
         kb_engine_swap_staged(e);
-    for (size_t i = 0; i < fresh->n && !e->staged.has_users; i++)
+    for (size_t i = 0; i < fresh->n && !e->staged->has_users; i++)
         kb_engine_intern_user(e, kb_ids_str(fresh, (uint32_t)i));
-    e->staged.has_users = false;
+    e->staged->has_users = false;
     install_or_wait(e);
 }
 

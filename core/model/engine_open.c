@@ -79,13 +79,13 @@ static bool is_awaited(const struct kb_pending_entry *entry, const struct kb_pen
 static enum kb_err reserve_list(struct kb_engine *e)
 {
     struct kb_open_list *list = &e->open;
-    const size_t n = e->pending.n + e->staged.n_entries;
+    const size_t n = e->pending.n + e->staged->n_entries;
     size_t n_points = 0;
 
     for (size_t i = 0; i < e->pending.n; i++)
         n_points += e->pending.due[i].entry->n_slots;
-    for (size_t i = e->staged.next_entry; i < e->staged.n_entries; i++)
-        n_points += e->staged.entry[i]->n_slots;
+    for (size_t i = e->staged->next_entry; i < e->staged->n_entries; i++)
+        n_points += e->staged->entry[i]->n_slots;
     if (kb_grow((void **)&list->entry, &list->cap_entries, n, 64, sizeof(struct kb_pending_entry *)) != 0 ||
         kb_grow((void **)&list->point, &list->cap_points, n_points, 64, sizeof *list->point) != 0 ||
         kb_grow((void **)&list->is_open, &list->cap_flags, n_points, 64, sizeof *list->is_open) != 0)

@@ -51,7 +51,7 @@ const char *kb_engine_slot_arm(const struct kb_engine *e, const char *decision, 
 /* A user who is not known yet may be one of those whom something reserved brings. */
 static bool is_to_be_shown(const struct kb_engine *e, uint32_t user)
 {
-    const struct kb_staged *s = &e->staged;
+    const struct kb_staged *s = e->staged;
 
     for (size_t i = 0; i < s->n_shown; i++)
         if (s->shown[i] == user || (user == KB_ID_NONE && s->shown[i] >= e->users.n))
@@ -112,11 +112,12 @@ static size_t engine_bytes(const struct kb_engine *e)
     const size_t ids = e->users.cap_bytes + e->arm_ids.cap_bytes + (e->users.cap + e->arm_ids.cap) * sizeof(size_t) +
                        (e->users.n_slots + e->arm_ids.n_slots) * sizeof(uint32_t);
 
-    return sizeof *e + ids + e->cap_nodes * sizeof *e->node_of + e->cap_squares * sizeof *e->square_of +
-           kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) + e->pending.bytes +
-           e->pending.n_slots * KB_PENDING_SLOT_BYTES + e->pending.cap_users * sizeof *e->pending.newest +
-           e->arms.cap * sizeof(struct kb_arm) + e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) +
-           e->arms.rules_bytes + e->assignments.cap * sizeof *e->assignments.of + posterior;
+    return sizeof(struct kb_engine_whole) + ids + e->cap_nodes * sizeof *e->node_of +
+           e->cap_squares * sizeof *e->square_of + kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) +
+           e->pending.bytes + e->pending.n_slots * KB_PENDING_SLOT_BYTES +
+           e->pending.cap_users * sizeof *e->pending.newest + e->arms.cap * sizeof(struct kb_arm) +
+           e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + e->arms.rules_bytes +
+           e->assignments.cap * sizeof *e->assignments.of + posterior;
 }
 
 /* Of the first ONE_SIDED_LEAST decisions nothing is said. Squares and sums are rounded as they are added up. */

@@ -86,7 +86,7 @@ static void put_found(const struct kb_spec *found, const struct kb_tuning *tunin
 static enum kb_err put_points(struct kb_engine *e, const struct kb_history *h, const struct kb_atom *rows, size_t n,
                               struct kb_event *next)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
 
     kb_free(s->atoms);
     s->atoms = kb_array(n + 1, 1, sizeof *s->atoms);
@@ -102,7 +102,7 @@ static enum kb_err put_points(struct kb_engine *e, const struct kb_history *h, c
 /* Chooses the dictionary for `spec` over the history and describes the reset in *next; keeps the posterior. */
 static enum kb_err plan_now(struct kb_engine *e, struct kb_spec spec, const struct kb_site *site, struct kb_event *next)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     struct kb_atom *rows = NULL;
     size_t n = 0;
     enum kb_err rc = KB_OK;
@@ -162,10 +162,10 @@ static enum kb_err plan_refit(struct kb_engine *e, struct kb_spec spec, uint64_t
     KB_TRY(kb_posterior_fit_scratch(e->posterior, &e->scratch, 0));
     if (kb_posterior_is_sketch(e->posterior))
         KB_TRY(kb_site_open_filled(&site, &spec, &whole));
-    KB_TRY(kb_site_find_scales(&site, &refit, whole != NULL ? whole : e->posterior, &spec, &e->staged.tuning));
+    KB_TRY(kb_site_find_scales(&site, &refit, whole != NULL ? whole : e->posterior, &spec, &e->staged->tuning));
     KB_TRY(plan_now(e, spec, &site, next));
-    e->staged.found = spec;
-    put_found(&e->staged.found, &e->staged.tuning, next);
+    e->staged->found = spec;
+    put_found(&e->staged->found, &e->staged->tuning, next);
 out:
     kb_posterior_free(whole);
     return rc;
@@ -177,8 +177,8 @@ enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next)
     enum kb_err rc = KB_OK;
 
     if (b->is_point) {
-        kb_free(e->staged.atoms);
-        e->staged.atoms = NULL;
+        kb_free(e->staged->atoms);
+        e->staged->atoms = NULL;
         next->type = KB_EV_DICTIONARY;
         next->as.dictionary.atoms = &b->atom;
         next->as.dictionary.n_atoms = 1;
@@ -286,7 +286,7 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
     bool is_due = false;
     enum kb_err rc = KB_OK;
 
-    assert(e->staged.n_events == 0);
+    assert(e->staged->n_events == 0);
     *next = (struct kb_event){.type = KB_EV_NONE};
     if (e->build != NULL && e->lent != e->build && kb_build_is_ripe(e->build))
         return kb_engine_plan_finish(e, next);
@@ -363,7 +363,7 @@ static enum kb_err spec_of_reset(const struct kb_engine *e, const struct kb_even
  * the place of, or the one in force. */
 static void choose_graph(struct kb_engine *e, struct kb_build *b)
 {
-    const struct kb_staged *s = &e->staged;
+    const struct kb_staged *s = e->staged;
     const bool is_taken_over = s->graph == NULL && kb_engine_is_rebuilding(e) && e->build->has_graph;
 
     b->has_graph = s->graph != NULL || is_taken_over;
@@ -405,7 +405,7 @@ static enum kb_err begin_afresh(struct kb_engine *e, struct kb_build *b, uint64_
 /* Even in a quiet fold: the reset that ends it may be this build's. */
 static enum kb_err reserve_begun(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     struct kb_build *b = NULL;
     enum kb_err rc;
 
@@ -444,7 +444,7 @@ static enum kb_err reserve_begun(struct kb_engine *e, const struct kb_event *ev,
 /* The nodes of users under the graph to come; they are in force already, so that later users are counted. */
 static void prepare_begun(struct kb_engine *e, const struct kb_event *ev)
 {
-    struct kb_build *b = e->staged.build;
+    struct kb_build *b = e->staged->build;
 
     (void)ev;
     kb_build_take_view(b, &e->history, e->node_of, e->users.n);
@@ -460,7 +460,7 @@ static void prepare_begun(struct kb_engine *e, const struct kb_event *ev)
 /* From here on the values to come are the build's. */
 static void apply_begun(struct kb_engine *e, const struct kb_event *ev)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
 
     (void)ev;
     kb_engine_open_build(e, s->build);
@@ -491,7 +491,7 @@ static enum kb_err fill_now(struct kb_engine *e, const struct kb_event *ev, cons
                             const struct kb_evidence *evidence, const struct kb_atom *rows)
 {
     const struct kb_site site = kb_engine_site(e, spec, ev->seq);
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     enum kb_err rc = KB_OK;
 
     if (s->posterior == NULL || !s->is_planned) {
@@ -536,7 +536,7 @@ static enum kb_err check_from(const struct kb_engine *e, const struct kb_event *
 
 static enum kb_err reserve_reset(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     const bool is_last_step = ev->as.dictionary.from > 0;
     struct kb_evidence evidence;
     struct kb_atom *rows = NULL;
@@ -569,7 +569,7 @@ out:
 /* A resampling changes nothing that median lengthscales follow, so it does not put off their next look. */
 static void apply_reset(struct kb_engine *e)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     struct kb_build *b = kb_engine_is_rebuilding(e) ? e->build : NULL;
     const bool is_resampling =
         !s->has_tuning && !s->awaits_reset && b == NULL && kb_spec_same_model(&s->reset_spec, &e->spec);

@@ -14,6 +14,7 @@
  * Of several slots each has a baseline of its own, before the tenant's; only the first may stick.
  *
  * A decision looks under the read lock and changes nothing. The fold writes down what the event says. */
+#include "model/engine_decide.h"
 #include "model/engine_impl.h"
 #include "model/engine_read.h"
 
@@ -84,8 +85,8 @@ void kb_way_propensities(const struct kb_way *way, size_t n, double *propensity)
 
 void kb_engine_stage_route(struct kb_engine *e, const struct kb_event *ev, uint32_t user)
 {
-    if (ev->as.decided.assigned_until_ms != 0 && user >= e->staged.n_assigned)
-        e->staged.n_assigned = (size_t)user + 1;
+    if (ev->as.decided.assigned_until_ms != 0 && user >= e->staged->n_assigned)
+        e->staged->n_assigned = (size_t)user + 1;
 }
 
 void kb_engine_take_route(struct kb_engine *e, const struct kb_event *ev, struct kb_pending_entry *entry)

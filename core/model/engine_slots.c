@@ -1,6 +1,6 @@
 /* Several places that one decision fills, one after the other (engine_read.h). Each is a decision of what is left; what
  * they know of each other stands at the arena's beginning, below what a decision takes and gives back. */
-#include "model/engine_impl.h"
+#include "model/engine_decide.h"
 
 #include <math.h>
 

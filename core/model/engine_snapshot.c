@@ -8,7 +8,7 @@
  * So the writer's share is O(rows) words of copying and O(m^2) of encoding, and a million rows cost it some
  * milliseconds; checksum, file and disk are somebody else's time. The bytes are those of kb_engine_save at that moment
  * (test: a_snapshot_is_of_its_moment). */
-#include "model/engine_impl.h"
+#include "model/engine_codec.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"

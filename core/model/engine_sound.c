@@ -11,7 +11,7 @@
  * A snapshot is a cache: one that is refused is made anew from the log. */
 #include <math.h>
 
-#include "model/engine_impl.h"
+#include "model/engine_codec.h"
 #include "base/magnitude.h"
 #include "posterior/learning.h"
 #include "posterior/open.h"

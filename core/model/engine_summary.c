@@ -8,6 +8,7 @@
  * A part is checked as any line from outside is: a row of an unknown user, a number that comes twice or an order that
  * cannot have been is refused, and the fold ends there. */
 #include "model/engine_impl.h"
+#include "model/engine_summary_check.h"
 #include "base/magnitude.h"
 #include "model/summary.h"
 #include "spec/fields.h"
@@ -29,7 +30,7 @@ void kb_draft_free(struct kb_draft *d)
 
 bool kb_engine_can_be_summarized(const struct kb_engine *e)
 {
-    return e->is_configured && e->staged.n_events == 0 && !e->staged.awaits_reset && e->build == NULL &&
+    return e->is_configured && e->staged->n_events == 0 && !e->staged->awaits_reset && e->build == NULL &&
            e->draft == NULL;
 }
 
@@ -124,11 +125,11 @@ static enum kb_err reserve_arms(struct kb_engine *e, const struct kb_ev_summary 
     const size_t dim = e->spec.arm_dim;
     uint32_t ix = 0;
 
-    e->staged.parts = kb_array(s->n_arms + 1, 1, sizeof *e->staged.parts);
-    if (e->staged.parts == NULL)
+    e->staged->parts = kb_array(s->n_arms + 1, 1, sizeof *e->staged->parts);
+    if (e->staged->parts == NULL)
         return KB_ENOMEM;
     for (size_t i = 0; i < s->n_arms; i++) {
-        struct kb_arm_parts *parts = &e->staged.parts[e->staged.n_parts++];
+        struct kb_arm_parts *parts = &e->staged->parts[e->staged->n_parts++];
         enum kb_err rc = kb_summary_check_arm(e, &s->arms[i], i, msg);
 
         if (rc == KB_OK)
@@ -159,10 +160,10 @@ static void apply_arms(struct kb_engine *e, const struct kb_ev_summary *s)
         struct kb_arm *arm = &e->arms.arm[ix];
 
         if (from->is_in_catalogue)
-            kb_arms_put(&e->arms, ix, &e->staged.parts[i], from->is_active, from->is_stopped);
+            kb_arms_put(&e->arms, ix, &e->staged->parts[i], from->is_active, from->is_stopped);
         else
-            kb_arm_parts_free(&e->staged.parts[i]);
-        e->staged.parts[i] = (struct kb_arm_parts){0};
+            kb_arm_parts_free(&e->staged->parts[i]);
+        e->staged->parts[i] = (struct kb_arm_parts){0};
         arm->decided = from->decided;
         arm->rewarded = from->rewarded;
         arm->reward_sum = from->reward_sum;
@@ -265,8 +266,8 @@ static enum kb_err make_graph(struct kb_engine *e, struct kb_errmsg *msg)
     graph.user_of = d->node;
     d->node = NULL;
     d->n_nodes = d->cap_nodes = 0;
-    e->staged.graph = kb_graph_ref_new(&graph);
-    if (e->staged.graph == NULL)
+    e->staged->graph = kb_graph_ref_new(&graph);
+    if (e->staged->graph == NULL)
         rc = KB_ENOMEM;
 out:
     kb_user_graph_close(&graph);
@@ -353,7 +354,7 @@ static size_t name_bytes(const struct kb_ev_summary *s)
 
 static enum kb_err reserve_decision(struct kb_engine *e, const struct kb_ev_summary *s, struct kb_errmsg *msg)
 {
-    struct kb_staged *stage = &e->staged;
+    struct kb_staged *stage = e->staged;
     const size_t dim = kb_engine_dim(e);
     enum kb_err rc = kb_summary_check_decision(e, s, msg);
 
@@ -391,7 +392,7 @@ static void apply_decision(struct kb_engine *e, const struct kb_ev_summary *s)
     for (size_t i = 0; i < s->n_slots; i++)
         if (s->slots[i].has_reward)
             e->draft->halvings = fmax(e->draft->halvings, s->slots[i].halvings);
-    kb_pending_insert(&e->pending, e->staged.entry[e->staged.next_entry++]);
+    kb_pending_insert(&e->pending, e->staged->entry[e->staged->next_entry++]);
 }
 
 /* ---- end ---------------------------------------------------------------------------------------------- */
@@ -408,11 +409,11 @@ static enum kb_err reserve_end(struct kb_engine *e, const struct kb_ev_summary *
     KB_TRY(kb_user_kernel_check(&e->spec.user_kernel, graph != NULL ? kb_graph_n_nodes(graph) : 0, "/part", msg));
     KB_TRY(kb_user_kernel_check_solvable(&e->spec.user_kernel, graph, "/part", msg));
     if (e->history.n == 0 && e->seq + 1 >= e->quiet_until)
-        KB_TRY(kb_posterior_new(&e->staged.posterior, &e->spec, graph, e->key));
-    if (e->staged.graph != NULL && e->spec.pending == KB_PENDING_HALLUCINATE)
-        KB_TRY(kb_engine_stage_nodes(e, &e->staged.graph->graph));
-    if (e->staged.posterior != NULL)
-        KB_TRY(kb_engine_open_all(e, e->staged.posterior, e->staged.graph != NULL ? e->staged.node_of : e->node_of,
+        KB_TRY(kb_posterior_new(&e->staged->posterior, &e->spec, graph, e->key));
+    if (e->staged->graph != NULL && e->spec.pending == KB_PENDING_HALLUCINATE)
+        KB_TRY(kb_engine_stage_nodes(e, &e->staged->graph->graph));
+    if (e->staged->posterior != NULL)
+        KB_TRY(kb_engine_open_all(e, e->staged->posterior, e->staged->graph != NULL ? e->staged->node_of : e->node_of,
                                   e->users.n, &e->scratch));
 out:
     return rc;
@@ -420,10 +421,10 @@ out:
 
 static void apply_end(struct kb_engine *e, const struct kb_ev_summary *s)
 {
-    if (e->staged.graph != NULL)
-        kb_engine_install_graph(e, e->staged.graph);
-    e->posterior = e->staged.posterior;
-    e->staged.posterior = NULL;
+    if (e->staged->graph != NULL)
+        kb_engine_install_graph(e, e->staged->graph);
+    e->posterior = e->staged->posterior;
+    e->staged->posterior = NULL;
     kb_engine_mark_open(e);
     e->n_decided = s->totals.decided;
     e->n_rewarded = s->totals.rewarded;
@@ -467,11 +468,11 @@ static enum kb_err reserve_summary(struct kb_engine *e, const struct kb_event *e
 
     if ((int)s->part < 0 || s->part >= KB_PART_N)
         return kb_fail(KB_EINVAL, msg, "/part", "unknown part of a summary");
-    if (e->staged.n_events > 0)
+    if (e->staged->n_events > 0)
         return KB_EBUSY;
     if (s->part == KB_PART_BEGIN ? e->is_configured : e->draft == NULL)
         return kb_fail(KB_EINVAL, msg, "/part", "a summary stands at the beginning of a log, and begins once");
-    e->staged.is_closed = true;
+    e->staged->is_closed = true;
     return PARTS[s->part].reserve(e, s, msg);
 }
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/engine_impl.h"
+#include "model/engine_summary_check.h"
 #include "base/magnitude.h"
 
 enum kb_err kb_summary_check_arm(const struct kb_engine *e, const struct kb_ev_known_arm *arm, size_t i,

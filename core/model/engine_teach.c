@@ -28,7 +28,7 @@ static struct kb_point kernel_point(const struct kb_engine *e, const struct kb_s
 
 enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_point *pt)
 {
-    struct kb_staged *s = &e->staged;
+    struct kb_staged *s = e->staged;
     struct kb_build *b = kb_engine_is_rebuilding(e) ? e->build : NULL;
     const struct kb_point point = kernel_point(e, pt);
     enum kb_err rc = KB_OK;
@@ -62,7 +62,7 @@ enum kb_err kb_engine_check_step(const struct kb_engine *e, const struct kb_even
     const struct kb_forgetting_spec *f = &e->spec.forgetting;
     struct kb_decay decay = e->decay;
 
-    decay.steps += f->type == KB_FORGET_DISCOUNT ? e->staged.n_points : 0;
+    decay.steps += f->type == KB_FORGET_DISCOUNT ? e->staged->n_points : 0;
     kb_decay_step(&decay, f, ev->at_ms);
     if (kb_decay_halvings(&decay, f) <= KB_MOST_HALVINGS)
         return KB_OK;

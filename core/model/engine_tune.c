@@ -7,7 +7,7 @@
  *
  * Until the first refit a model that is to find out all its scales knows nothing of the rewards' unit, so nothing that
  * it could say of them would mean anything: its decisions are uniform (engine_decide.c). */
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 
 #include <math.h>
 #include <string.h>

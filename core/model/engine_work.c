@@ -36,21 +36,21 @@ uint64_t kb_engine_draw_key(const struct kb_engine *e, const struct kb_spec *spe
 static bool serves_resampling(const struct kb_engine *e, const struct kb_spec *spec, uint64_t seq)
 {
     return kb_repr_is_resampled(spec->repr.type) && !kb_user_kernel_is_learned(spec->user_kernel.type) &&
-           e->posterior != NULL && seq > e->quiet_until && e->staged.graph == NULL && !e->staged.awaits_reset &&
+           e->posterior != NULL && seq > e->quiet_until && e->staged->graph == NULL && !e->staged->awaits_reset &&
            kb_spec_same_model(spec, &e->spec);
 }
 
 /* Whether the user kernel in force is one over the graph that a reset will have. */
 static bool has_graph_in_force(const struct kb_engine *e, uint64_t seq)
 {
-    return e->posterior != NULL && seq > e->quiet_until && e->staged.graph == NULL && !e->staged.awaits_reset &&
+    return e->posterior != NULL && seq > e->quiet_until && e->staged->graph == NULL && !e->staged->awaits_reset &&
            !(kb_engine_is_rebuilding(e) && e->build->has_graph) && kb_repr_is_of_components(e->spec.repr.type);
 }
 
 struct kb_site kb_engine_site(struct kb_engine *e, const struct kb_spec *spec, uint64_t seq)
 {
     return (struct kb_site){.history = &e->history,
-                            .node_of = e->staged.graph != NULL ? e->staged.node_of : e->node_of,
+                            .node_of = e->staged->graph != NULL ? e->staged->node_of : e->node_of,
                             .graph = kb_engine_coming_graph(e, spec),
                             .like = serves_resampling(e, spec, seq) ? e->posterior : NULL,
                             .users = has_graph_in_force(e, seq) ? e->posterior : NULL,
@@ -68,7 +68,7 @@ struct kb_build *kb_engine_new_build(struct kb_engine *e, uint64_t seq)
         return NULL;
     kb_scratch_init(&b->scratch);
     b->from = seq;
-    if (kb_build_reserve(b, e->history.n + e->staged.n_points, e->users.n + e->staged.fresh_users.n) == KB_OK)
+    if (kb_build_reserve(b, e->history.n + e->staged->n_points, e->users.n + e->staged->fresh_users.n) == KB_OK)
         return b;
     kb_build_free(b);
     return NULL;

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 
 static const struct kb_user_kernel *kernel_of(const struct kb_engine *e)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "base/magnitude.h"
 
 #define PART_ITEMS 1000u

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "posterior/influence.h"
 
 #define USER_WORK 50.0 /* of each user of the tenant, whose sums are made and walked over twice: 5 ns */

@@ -2,7 +2,7 @@
  * (http_server.c, http_lane.c, http_accept.c).
  *
  * A connection that waits for a commit costs no thread: it stays in its thread's rounds, or beside them when it takes
- * long. http_reply.c explains the hand-over.
+ * long. http_reply.c explains the hand-over. Tenants take turns in the rounds of a thread: whose it is, is said here.
  *
  * Connections and their limits: http_connection.c; heads: http_head.c; bodies: http_body.c; replies: http_reply.c. Cost
  * of a request outside the handler: about 10 us of CPU, and one lock taken three times for a few instructions each.
@@ -19,16 +19,14 @@
  * twice. */
 #include "http/http_impl.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
 
 #define MOST_LOOKS 32 /* of the library for a reply, before the connection is suspended */
+#define ROUND_US 100
+#define QUIET_US 50 /* in a thread of the library's: it has looked for what has come */
 
 /* --- what a request says ---------------------------------------------------------------------------- */
 
@@ -122,24 +120,6 @@ const struct ld_trace *ld_request_trace(const struct ld_request *r)
     return &r->trace;
 }
 
-/* In the library's thread; empty for an address that is none of IP. */
-void ld_request_peer(const struct ld_request *r, char out[LD_PEER_BYTES])
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *a = info != NULL ? info->client_addr : NULL;
-    char host[INET6_ADDRSTRLEN] = "";
-    out[0] = '\0';
-    if (a != NULL && a->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a;
-        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-        snprintf(out, LD_PEER_BYTES, "%s:%u", host, ntohs(in->sin_port));
-    } else if (a != NULL && a->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)(const void *)a;
-        inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof host);
-        snprintf(out, LD_PEER_BYTES, "[%s]:%u", host, ntohs(in->sin6_port));
-    }
-}
-
 void *ld_request_context(const struct ld_request *r)
 {
     return (void *)(uintptr_t)r->context;
@@ -188,6 +168,90 @@ static struct ld_request *request_new(struct ld_http *h, struct MHD_Connection *
     return r;
 }
 
+/* --- turns of tenants ---------------------------------------------------------------------------------------
+ *
+ * A decision is computed in the thread of its connection, and the library takes the connections that are ready one
+ * after another: behind fifty requests of a tenant with a large model, another one's would wait for fifty decisions. So
+ * a round has a time. When that is over, a tenant that has had a request served in the round has the rest of them say
+ * that they are not ready: the library then looks for what has come meanwhile, and asks them again.
+ *
+ * It asks in an order of its own, in which some connections are always before others. So those that were put off stand
+ * in a line, and the first that is served of a tenant in a round is the first in its line.
+ *
+ * Requests that cost little do not use a round's time up. When a round begins our own threads know; for one of the
+ * library's nothing tells but the first request that was put off being asked again, or a while in which it handled
+ * nothing. */
+
+void ld_lane_begin_round(struct ld_lane *lane)
+{
+    lane->first_put_off = NULL;
+    lane->round_us = ld_monotonic_us();
+    memset(lane->is_served, 0, sizeof lane->is_served);
+}
+
+static struct ld_line *line_of(struct ld_lane *lane, const struct ld_request *r)
+{
+    return &lane->line[r->share % LD_SHARES];
+}
+
+static void join_line(struct ld_line *line, struct ld_request *r)
+{
+    r->is_put_off = true;
+    r->before = line->last;
+    r->behind = NULL;
+    *(line->last != NULL ? &line->last->behind : &line->first) = r;
+    line->last = r;
+}
+
+static void leave_line(struct ld_line *line, struct ld_request *r)
+{
+    if (!r->is_put_off)
+        return;
+    r->is_put_off = false;
+    *(r->before != NULL ? &r->before->behind : &line->first) = r->behind;
+    *(r->behind != NULL ? &r->behind->before : &line->last) = r->before;
+}
+
+static bool is_new_round(const struct ld_lane *lane, const struct ld_request *r)
+{
+    if (lane->first_put_off != NULL || lane->is_ours)
+        return lane->first_put_off == r;
+    return ld_monotonic_us() - lane->handled_us > QUIET_US;
+}
+
+static void has_handled(struct ld_lane *lane)
+{
+    if (!lane->is_ours)
+        lane->handled_us = ld_monotonic_us();
+}
+
+static bool puts_off(struct ld_lane *lane, struct ld_request *r)
+{
+    if (r->share == 0)
+        return false;
+    if (is_new_round(lane, r))
+        ld_lane_begin_round(lane);
+    struct ld_line *line = line_of(lane, r);
+    bool *is_served = &lane->is_served[r->share % LD_SHARES];
+    if (*is_served ? ld_monotonic_us() - lane->round_us < ROUND_US : line->first == NULL || line->first == r) {
+        *is_served = true;
+        leave_line(line, r);
+        return false;
+    }
+    if (!r->is_put_off)
+        join_line(line, r);
+    if (lane->first_put_off == NULL)
+        lane->first_put_off = r;
+    return true;
+}
+
+static void forgets(struct ld_lane *lane, struct ld_request *r)
+{
+    leave_line(line_of(lane, r), r);
+    if (lane->first_put_off == r)
+        ld_lane_begin_round(lane);
+}
+
 /* After this ld_http_stop cannot find the request any more. */
 static void unlink_request(struct ld_http *h, struct ld_request *r)
 {
@@ -225,7 +289,7 @@ void ld_http_completed(void *arg, struct MHD_Connection *c, void **slot, enum MH
     *slot = NULL;
     struct ld_lane *lane = r->lane;
     lane->has_moved = true;
-    ld_lane_forgets(lane, r);
+    forgets(lane, r);
     unlink_request(h, r);
     const int before = atomic_exchange(&r->state, REQUEST_OVER);
     record(h, r, before == REQUEST_REPLIED ? r->status : 0);
@@ -273,7 +337,7 @@ static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
 {
     struct ld_lane *lane = r->lane;
     bool is_first = !r->is_handed && atomic_load(&r->state) == REQUEST_RUNNING;
-    if (is_first && ld_lane_puts_off(lane, r)) {
+    if (is_first && puts_off(lane, r)) {
         lane->has_moved = true;
         return MHD_YES;
     }
@@ -281,7 +345,7 @@ static enum MHD_Result complete(struct ld_http *h, struct ld_request *r)
         return MHD_YES; /* the timer is about to say so and to end the connection: closing it now would cut it short */
     if (is_first) {
         hand_over(h, r);
-        ld_lane_has_handled(lane);
+        has_handled(lane);
     }
     int left = REQUEST_LEFT;
     if (atomic_compare_exchange_strong(&r->state, &left, REQUEST_RUNNING))

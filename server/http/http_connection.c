@@ -22,6 +22,8 @@
  * records, 64 bytes each. */
 #include "http/http_impl.h"
 
+#include <stdio.h>
+#include <arpa/inet.h>
 #include <linux/tcp.h> /* the C library's has no bytes_acked */
 #include <netinet/in.h>
 #include <stddef.h>
@@ -234,6 +236,24 @@ void ld_connections_close(struct ld_connections *all, struct ld_connection *c)
     all->free_record = (uint32_t)(c - all->record);
     pthread_mutex_unlock(&all->lock);
     atomic_fetch_sub_explicit(&all->metrics->connections, 1, memory_order_relaxed);
+}
+
+/* In the library's thread; empty for an address that is none of IP. */
+void ld_request_peer(const struct ld_request *r, char out[LD_PEER_BYTES])
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *a = info != NULL ? info->client_addr : NULL;
+    char host[INET6_ADDRSTRLEN] = "";
+    out[0] = '\0';
+    if (a != NULL && a->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)a;
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        snprintf(out, LD_PEER_BYTES, "%s:%u", host, ntohs(in->sin_port));
+    } else if (a != NULL && a->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)(const void *)a;
+        inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof host);
+        snprintf(out, LD_PEER_BYTES, "[%s]:%u", host, ntohs(in->sin6_port));
+    }
 }
 
 /* The library's call for each connection, first and last, with its lane. One that is refused is told so where that is

@@ -219,17 +219,13 @@ void ld_lane_call(struct ld_lane *lane);
 /* Takes a connection out of the rounds, in the lane's thread, and puts it back, in any. */
 void ld_lane_suspend(struct ld_lane *lane, struct MHD_Connection *connection);
 void ld_lane_resume(struct ld_lane *lane, struct MHD_Connection *connection);
+/* http.c. A round of the lane begins: its time, and that of no tenant a request has been served in it. */
+void ld_lane_begin_round(struct ld_lane *lane);
 
 /* http.c. The library's calls, for each piece of a request and when it is over. */
 enum MHD_Result ld_http_serve(void *arg, struct MHD_Connection *c, const char *url, const char *method,
                               const char *version, const char *data, size_t *n, void **slot);
 void ld_http_completed(void *arg, struct MHD_Connection *c, void **slot, enum MHD_RequestTerminationCode why);
-
-/* Whether a complete request is to let others go first: it is asked again in the next round. That a handler has
- * returned. And a request that is over, which may have been put off. In the lane's thread. */
-bool ld_lane_puts_off(struct ld_lane *lane, struct ld_request *r);
-void ld_lane_has_handled(struct ld_lane *lane);
-void ld_lane_forgets(struct ld_lane *lane, struct ld_request *r);
 
 /* http_tls.c. The daemon's options for TLS; returns its flags. And a connection that has begun, before its handshake (c
  * is NULL: refused), or is gone, its session freed; in the connection's thread. Without TLS nothing is done. */

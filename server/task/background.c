@@ -18,7 +18,9 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/line.h"
+#include "tenant/tenant_state.h"
 
 #define RETRY_MS 5000
 
@@ -54,9 +56,9 @@ static void cancel(void *task)
 
 static void show_build(struct ld_building *b, struct kb_build *build)
 {
-    pthread_mutex_lock(&b->task.t->queue_lock);
+    pthread_mutex_lock(&b->task.t->queue->lock);
     b->build = build;
-    pthread_mutex_unlock(&b->task.t->queue_lock);
+    pthread_mutex_unlock(&b->task.t->queue->lock);
 }
 
 /* Back to the engine. */

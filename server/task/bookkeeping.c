@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 
 #define SAVE_EVENTS 50000u /* between two saves: what a start after a kill has to fold, some 0.3 s */
 #define TAIL_EVENTS 256u   /* that the writer folds in its own turn */

@@ -20,7 +20,7 @@
 #include "task/follower.h"
 #include "base/log.h"
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 #include "json/json_in.h"
 
 #define SLICE_LINES 64u

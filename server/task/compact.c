@@ -10,6 +10,7 @@
  * The engine that serves has no part in it. A process that dies finds the log as it was before, or compacted, and rows
  * to be deleted; a log that is to be erased from (erase.c) is not compacted meanwhile. */
 #include "task/compact.h"
+#include "tenant/batch.h"
 #include "task/challenger.h"
 #include "task/tasks.h"
 

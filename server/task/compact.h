@@ -5,7 +5,7 @@
 
 #include "base/message.h"
 #include "tenant/shared_await.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 
 enum ld_compact_state {
     LD_COMPACT_WAITING, /* for a reset behind what is to go, or for the rows of the last one to be trimmed */

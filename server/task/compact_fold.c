@@ -12,11 +12,12 @@
 
 #include "base/alloc.h"
 #include "task/compact.h"
+#include "model/commit.h"
+#include "model/engine_write.h"
 #include "tenant/fold.h"
 #include "base/hash_key.h"
 #include "json/json_out.h"
 #include "model/summary.h"
-#include "model/engine_write.h"
 
 /* A fold of the log's beginning. */
 struct fold {

@@ -26,7 +26,8 @@
 #include "task/challenger.h"
 #include "task/erase_impl.h"
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 #include "model/engine_write.h"
 #include "json/json_out.h"
 

@@ -6,7 +6,7 @@
 #include "task/redact.h"
 #include "tenant/refold.h"
 #include "tenant/shared_await.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 
 #define LD_ERASE_ROWS 2
 

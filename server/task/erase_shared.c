@@ -23,6 +23,7 @@
 #include "model/engine_background.h"
 #include "model/engine_write.h"
 #include "task/erase_impl.h"
+#include "tenant/batch.h"
 #include "task/tasks.h"
 
 #define MOST_FOLDS 8u

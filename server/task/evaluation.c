@@ -25,7 +25,8 @@
 #include "json/json_evaluation.h"
 #include "store/store_evaluations.h"
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 
 #define MOST_AT_ONCE 1u
 #define MOST_TRIES 3u

@@ -21,7 +21,8 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 #include "json/json_in.h"
 #include "json/json_out.h"
 

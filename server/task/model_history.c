@@ -10,7 +10,7 @@
 #include "model/summary.h"
 #include "posterior/posterior.h"
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 
 #define ROW "model"
 #define VERSION 1u

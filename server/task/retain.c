@@ -8,7 +8,7 @@
  * event that falls out: there must be a thousand, and a quarter of what stays, lines and points; or, where the age
  * counts, one that has passed it by a quarter. Looked at every few seconds, by two look-ups. */
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 
 #define LOOK_MS 2000
 #define LEAST_EVENTS 1000u

@@ -25,7 +25,7 @@
 #include "tenant/recover.h"
 #include "store/snapshot.h"
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 
 #define LONG_TAIL_US 500000
 #define LEARNED_SHARE 16u

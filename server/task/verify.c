@@ -21,7 +21,8 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "task/tasks.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 #include "base/text.h"
 
 enum phase { BEGINS, FOLDS, IS_CANCELLED, IS_ANSWERED };

@@ -16,6 +16,8 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "tenant/batch.h"
+#include "tenant/line.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
 #include "json/json_in.h"
@@ -38,7 +40,7 @@ static enum kb_err append_batch(void *arg, const struct kb_event *event, size_t 
     if (ld_batch_build_rows(t) != KB_OK)
         return KB_ENOMEM;
     ld_failpoint("before_append"); /* dying here loses what nobody was promised */
-    f->rc = ld_store_append(t->store, t->batch.row, n, &f->why);
+    f->rc = ld_store_append(t->store, t->batch->row, n, &f->why);
     ld_failpoint("after_commit"); /* and here what is recovered was never answered */
     f->appended_us = ld_monotonic_us();
     ld_histogram_add(&t->world->metrics->commit_time, f->appended_us - start_us);
@@ -53,7 +55,7 @@ static void applied(void *arg, size_t i, const struct kb_event *ev)
 {
     const struct ld_flush *f = arg;
     struct ld_tenant *t = f->t;
-    const struct ld_settings *settings = t->batch.beside[i].settings;
+    const struct ld_settings *settings = t->batch->beside[i].settings;
 
     if (kb_event_is_dictionary(ev) && !ev->as.dictionary.is_begun)
         ld_count(ev->as.dictionary.is_reset ? &t->world->metrics->resets : &t->world->metrics->admissions, 1);
@@ -142,7 +144,7 @@ static void lose(struct ld_tenant *t, struct ld_op *op)
 /* The batch of n events is over: all committed, or all lost. Returns the ops that it answers. */
 static struct ld_op *conclude(struct ld_tenant *t, size_t n, bool is_ok)
 {
-    struct ld_batch *b = &t->batch;
+    struct ld_batch *b = t->batch;
     struct ld_op *op = b->first;
 
     for (size_t i = 0; i < n; i++)
@@ -184,7 +186,7 @@ static struct kb_commit_hooks hooks_of(struct ld_flush *f)
 
 bool ld_batch_run(struct ld_flush *f, enum kb_err (*append)(void *flush, const struct kb_event *event, size_t n))
 {
-    struct kb_commit *c = &f->t->batch.commit;
+    struct kb_commit *c = &f->t->batch->commit;
     struct kb_commit_hooks hooks = hooks_of(f);
     const size_t n = c->n;
 
@@ -214,7 +216,7 @@ void ld_batch_show(struct ld_flush *f, bool is_settled)
 static bool flush(struct ld_tenant *t)
 {
     struct ld_flush f = {.t = t, .rc = LD_STORE_NOMEM, .why = {"out of memory"}};
-    const size_t n = t->batch.commit.n;
+    const size_t n = t->batch->commit.n;
 
     if (n == 0) {
         answer(t, conclude(t, 0, true), true);
@@ -254,14 +256,14 @@ void ld_batch_end(struct ld_tenant *t)
 /* Of a batch whose events the engine has forgotten already; that of the op under way among them. */
 void ld_batch_lose(struct ld_tenant *t, size_t n)
 {
-    t->batch.n_current += 1; /* its own is lost as well: see conclude */
+    t->batch->n_current += 1; /* its own is lost as well: see conclude */
     answer(t, conclude(t, n, false), false);
 }
 
 /* Not a failure of the disk: nobody else has events in this batch, so nobody is answered. */
 void ld_batch_drop(struct ld_tenant *t)
 {
-    kb_commit_drop(&t->batch.commit);
-    t->batch.n_current = t->batch.n_decided = 0;
-    kb_ids_close(&t->batch.ids);
+    kb_commit_drop(&t->batch->commit);
+    t->batch->n_current = t->batch->n_decided = 0;
+    kb_ids_close(&t->batch->ids);
 }

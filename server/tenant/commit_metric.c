@@ -12,7 +12,8 @@
  * adds and knows no weights. What else is measured has a line of its own, which teaches nothing.
  *
  * Cost: that of a reward of an open decision, and O(its values); a closed one is a look into the log. */
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 
 #define LATE "the decision's window has passed; the value was kept and does not count"
 

@@ -19,7 +19,8 @@
 #include "base/alloc.h"
 #include "base/hash_key.h"
 #include "base/ids.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 #include "json/json_in.h"
 
 /* The catalogue's arms that have features, by id. */

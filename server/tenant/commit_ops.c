@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/metrics.h"
+#include "tenant/batch.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
 #include "json/json_in.h"
@@ -129,7 +130,7 @@ static int look_again(struct ld_tenant *t, struct ld_op *op, bool *is_over)
     struct ld_problem p;
 
     *is_over = false;
-    if (is_kept && kb_ids_find(&t->batch.ids, op->event.as.decided.user) != KB_ID_NONE)
+    if (is_kept && kb_ids_find(&t->batch->ids, op->event.as.decided.user) != KB_ID_NONE)
         return KB_EBUSY;
     if (!ld_tenant_is_stale(t, op))
         return KB_OK;
@@ -178,7 +179,7 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
         entry.ev = op->event;
         count_from_the_log(t, &entry.ev);
     }
-    if (t->n_pending + t->batch.n_decided >= t->world->max_pending) {
+    if (t->n_pending + t->batch->n_decided >= t->world->max_pending) {
         ld_op_refuse_busy(op, "too many decisions wait for their reward");
         ld_problem_limit(ld_op_problem(op), "pending", (double)t->world->max_pending);
         return 0;
@@ -353,7 +354,7 @@ static int stage_expiry(struct ld_tenant *t, const char *id)
  * The default reward is learned for decisions that were shown; a deferred one that never was teaches nothing. */
 void ld_batch_expire(struct ld_tenant *t)
 {
-    struct ld_batch *b = &t->batch;
+    struct ld_batch *b = t->batch;
     struct ld_problem problem;
     struct ld_doc *doc = NULL;
     size_t n = 0;

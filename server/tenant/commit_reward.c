@@ -25,7 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 #include "json/json_in.h"
 #include "json/json_out.h"
 
@@ -168,7 +169,7 @@ static const char *find_slot(struct ld_tenant *t, struct ld_op *op, const struct
     struct ld_decision_record record = {0};
     char *logged = NULL, *kept = NULL;
 
-    if (!is_open && t->batch.n_decided > 0) {
+    if (!is_open && t->batch->n_decided > 0) {
         *rc = KB_EBUSY;
         return NULL;
     }

@@ -21,7 +21,8 @@
 
 #include "json/json_in.h"
 #include "model/engine_write.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 
 #define MOST 1000u /* decisions that one reward may be learned for */
 #define NO_MEMORY "out of memory"
@@ -227,7 +228,7 @@ int ld_reward_judge_user(struct ld_tenant *t, struct ld_op *op, const struct ld_
             return KB_OK;
         }
     const uint64_t n_followed = t->shared.n_followed;
-    if (n > 1 && t->batch.commit.n + n + 1 >= LD_BATCH_EVENTS)
+    if (n > 1 && t->batch->commit.n + n + 1 >= LD_BATCH_EVENTS)
         ld_batch_flush(t);
     if (n_followed != t->shared.n_followed) /* the id may be in the log by now */
         return KB_EBUSY;

@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 #include "json/json_out.h"
 
 /* A decision that was open is found like one that was made; its reward so far stands in the same row. */
@@ -111,7 +112,7 @@ static void free_texts(struct ld_row *row, size_t n)
  * that is short. */
 enum kb_err ld_batch_build_rows(struct ld_tenant *t)
 {
-    struct ld_batch *b = &t->batch;
+    struct ld_batch *b = t->batch;
     const struct kb_spec *spec = &t->settings.spec;
 
     if (kb_grow((void **)&b->row, &b->cap_rows, b->commit.n, 64, sizeof *b->row) != 0)
@@ -139,5 +140,5 @@ enum kb_err ld_batch_build_rows(struct ld_tenant *t)
 /* After the append, whatever its result. The array itself is kept for the next batch. */
 void ld_batch_free_rows(struct ld_tenant *t)
 {
-    free_texts(t->batch.row, t->batch.commit.n);
+    free_texts(t->batch->row, t->batch->commit.n);
 }

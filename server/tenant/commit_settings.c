@@ -5,7 +5,8 @@
 
 #include "base/hash.h"
 #include "base/metrics.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 #include "json/json_in.h"
 #include "json/json_out.h"
 

@@ -7,7 +7,8 @@
 #include "base/log.h"
 #include "json/json_in.h"
 #include "model/engine_write.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 
 /* What the engine has made of the events from the first-th on has no row's extras but entry's own. */
 static void keep_beside(struct ld_batch *b, size_t first, const struct ld_entry *entry)
@@ -21,7 +22,7 @@ static void keep_beside(struct ld_batch *b, size_t first, const struct ld_entry 
 /* Adds entry, and what follows from it, to the batch. When the latter cannot be had the whole batch is lost. */
 static int push_entry(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg)
 {
-    struct ld_batch *b = &t->batch;
+    struct ld_batch *b = t->batch;
     struct kb_commit *c = &b->commit;
     const enum kb_event_type type = entry->ev.type;
     const size_t n = c->n;
@@ -66,7 +67,7 @@ void ld_batch_commit_due(struct ld_tenant *t)
 
     if (t->world->shared != NULL && !ld_shared_begin(t))
         return;
-    if (t->has_failed || grow_beside(&t->batch) != KB_OK)
+    if (t->has_failed || grow_beside(t->batch) != KB_OK)
         return;
     if (kb_engine_due(t->engine, t->seq + 1, &next.ev) != KB_OK || next.ev.type == KB_EV_NONE)
         return;
@@ -77,7 +78,7 @@ void ld_batch_commit_due(struct ld_tenant *t)
 /* What must come before the event is committed. Whether others have written in between. */
 static bool make_way(struct ld_tenant *t, const struct kb_event *ev)
 {
-    struct ld_batch *b = &t->batch;
+    struct ld_batch *b = t->batch;
     const bool is_full = !kb_commit_takes(&b->commit, ev) || b->commit.n + 1 >= LD_BATCH_EVENTS;
 
     if (!is_full && b->commit.n > 0)
@@ -110,7 +111,7 @@ static int check_quota(const struct ld_tenant *t, const struct kb_event *ev, str
 /* After a failed commit the turn stages nothing more: the disk would make every op wait as long as the first. */
 int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_errmsg *msg)
 {
-    struct ld_batch *b = &t->batch;
+    struct ld_batch *b = t->batch;
     int rc;
 
     const bool is_moved = make_way(t, &entry->ev);
@@ -132,7 +133,7 @@ int ld_batch_stage(struct ld_tenant *t, const struct ld_entry *entry, struct kb_
 /* A batch of its own for an event that the engine plans: nothing may come between the plan and the event. */
 static int stage_planned(struct ld_tenant *t, bool is_erasure)
 {
-    struct ld_batch *b = &t->batch;
+    struct ld_batch *b = t->batch;
     struct ld_entry next = {0};
     int rc;
 
@@ -165,7 +166,7 @@ int ld_batch_begin_erasure(struct ld_tenant *t)
 /* Without memory for it the commit is now. */
 void ld_batch_remember(struct ld_tenant *t, const char *id)
 {
-    struct kb_ids *ids = &t->batch.ids;
+    struct kb_ids *ids = &t->batch->ids;
 
     if (id == NULL || kb_ids_find(ids, id) != KB_ID_NONE)
         return;
@@ -177,5 +178,5 @@ void ld_batch_remember(struct ld_tenant *t, const char *id)
 
 bool ld_batch_commit_id(struct ld_tenant *t, const char *id)
 {
-    return kb_ids_find(&t->batch.ids, id) == KB_ID_NONE || ld_batch_flush(t);
+    return kb_ids_find(&t->batch->ids, id) == KB_ID_NONE || ld_batch_flush(t);
 }

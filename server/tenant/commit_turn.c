@@ -5,6 +5,8 @@
  * moves into the batch, since the op is gone by the time of the commit. Where processors are short, a batch that would
  * be committed now waits a moment for more (pace.h). */
 #include "base/pace.h"
+#include "tenant/batch.h"
+#include "tenant/line.h"
 #include "tenant/tenant_impl.h"
 
 #define COMPANY 4u   /* ops of the last turn, from which on more may be on their way */
@@ -22,7 +24,7 @@ static bool may_answer_early(const struct ld_tenant *t, const struct ld_op *op)
 /* The op is expanded: it is answered with the commit of its last events, or at once when none of its is waiting. */
 static void finish(struct ld_tenant *t, struct ld_op *op)
 {
-    struct ld_batch *b = &t->batch;
+    struct ld_batch *b = t->batch;
     const bool is_waiting = b->n_current > 0;
 
     b->current = NULL;
@@ -48,12 +50,12 @@ static void finish(struct ld_tenant *t, struct ld_op *op)
  * between. With a shared log an op is looked at by whoever has the turn in it, at its tip. */
 static void run_op(struct ld_tenant *t, struct ld_op *op)
 {
-    if (t->batch.commit.is_closed)
+    if (t->batch->commit.is_closed)
         ld_batch_flush(t);
     if (t->world->shared != NULL && !ld_shared_takes(t, op))
         return;
-    t->batch.current = op;
-    t->batch.n_current = 0;
+    t->batch->current = op;
+    t->batch->n_current = 0;
     int rc = ld_op_expand(t, op);
     for (int n = 1; rc == KB_EBUSY && n < LD_MOST_LOOKS; n++) {
         ld_batch_flush(t);
@@ -90,8 +92,8 @@ static bool has_company(struct ld_tenant *t, int *n_rests)
 {
     struct ld_pace *pace = t->world->pace;
 
-    if (pace == NULL || t->batch.commit.n == 0 || t->batch.commit.is_closed || t->has_failed || t->n_turned < COMPANY ||
-        *n_rests == MOST_RESTS || !ld_pace_is_short(pace))
+    if (pace == NULL || t->batch->commit.n == 0 || t->batch->commit.is_closed || t->has_failed ||
+        t->queue->n_turned < COMPANY || *n_rests == MOST_RESTS || !ld_pace_is_short(pace))
         return false;
     ++*n_rests;
     pace->rest();
@@ -131,20 +133,20 @@ bool ld_tenant_run_writer(struct ld_tenant *t)
         ld_shared_read(t);
     }
     ld_tasks_finish(t);
-    if (atomic_exchange(&t->is_due, false) && !atomic_load(&t->is_doomed))
+    if (atomic_exchange(&t->queue->is_due, false) && !atomic_load(&t->is_doomed))
         ld_batch_expire(t);
     kb_engine_set_inline_work(t->engine, t->world->inline_work);
     do
         n_left = run_line(t, n_left);
     while (n_left > 0 && has_company(t, &n_rests));
     ld_batch_end(t);
-    t->n_turned = LD_TURN_OPS - n_left;
-    ld_queue_end_turn(t, t->n_turned);
+    t->queue->n_turned = LD_TURN_OPS - n_left;
+    ld_queue_end_turn(t, t->queue->n_turned);
     if (t->world->shared != NULL)
         ld_shared_end(t); /* snapshots and checkpoints keep nobody waiting */
     ld_tenant_upkeep(t);
     if (t->world->shared != NULL)
         ld_shared_end(t);
     ld_queue_moved(t, true);
-    return ld_tenant_queue_depth(t) > 0 || atomic_load(&t->is_due) || ld_tasks_have_run(t);
+    return ld_tenant_queue_depth(t) > 0 || atomic_load(&t->queue->is_due) || ld_tasks_have_run(t);
 }

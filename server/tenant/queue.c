@@ -13,7 +13,9 @@
 #include "model/graph_draft.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/line.h"
+#include "tenant/tenant_state.h"
 #include "json/json_in.h"
 
 #define MOST_WAIT_S 60
@@ -113,28 +115,28 @@ void ld_op_refuse_closed(const struct ld_tenant *t, struct ld_op *op)
 
 void ld_queue_begin_turn(struct ld_tenant *t)
 {
-    atomic_store_explicit(&t->turn_us, ld_monotonic_us(), memory_order_relaxed);
+    atomic_store_explicit(&t->queue->turn_us, ld_monotonic_us(), memory_order_relaxed);
 }
 
 /* A mean that forgets three quarters of itself in five turns. */
 void ld_queue_end_turn(struct ld_tenant *t, size_t n)
 {
-    const int64_t us = ld_monotonic_us() - atomic_load_explicit(&t->turn_us, memory_order_relaxed);
-    const int64_t before = atomic_load_explicit(&t->us_per_op, memory_order_relaxed);
+    const int64_t us = ld_monotonic_us() - atomic_load_explicit(&t->queue->turn_us, memory_order_relaxed);
+    const int64_t before = atomic_load_explicit(&t->queue->us_per_op, memory_order_relaxed);
 
     if (n > 0)
-        atomic_store_explicit(&t->us_per_op, before > 0 ? (3 * before + us / (int64_t)n) / 4 : us / (int64_t)n,
+        atomic_store_explicit(&t->queue->us_per_op, before > 0 ? (3 * before + us / (int64_t)n) / 4 : us / (int64_t)n,
                               memory_order_relaxed);
-    atomic_store_explicit(&t->turn_us, 0, memory_order_relaxed);
+    atomic_store_explicit(&t->queue->turn_us, 0, memory_order_relaxed);
 }
 
 /* Seconds until a line of that depth is worked off, as fast as the last turns were; and as long as the present one has
  * lasted already, which a disk that hangs makes long. */
 static int drain_s(const struct ld_tenant *t, size_t depth)
 {
-    const int64_t began = atomic_load_explicit(&t->turn_us, memory_order_relaxed);
+    const int64_t began = atomic_load_explicit(&t->queue->turn_us, memory_order_relaxed);
     const int64_t turn = began > 0 ? ld_monotonic_us() - began : 0;
-    const int64_t line = (int64_t)depth * atomic_load_explicit(&t->us_per_op, memory_order_relaxed);
+    const int64_t line = (int64_t)depth * atomic_load_explicit(&t->queue->us_per_op, memory_order_relaxed);
     const int64_t s = ((line > turn ? line : turn) + 999999) / 1000000;
 
     return s < 1 ? 1 : s > MOST_WAIT_S ? MOST_WAIT_S : (int)s;
@@ -153,9 +155,10 @@ static enum ld_limited limit_of(const struct ld_tenant *t, const struct ld_op *o
 {
     const struct ld_world *w = t->world;
 
-    if (t->depth >= w->max_queue)
+    if (t->queue->depth >= w->max_queue)
         return LD_LIMITED_QUEUE;
-    const bool is_heavy = w->max_queue_bytes > 0 && t->depth > 0 && t->queued_bytes + bytes_of(op) > w->max_queue_bytes;
+    const bool is_heavy =
+        w->max_queue_bytes > 0 && t->queue->depth > 0 && t->queue->queued_bytes + bytes_of(op) > w->max_queue_bytes;
     return is_heavy ? LD_LIMITED_QUEUE_BYTES : LD_N_LIMITED;
 }
 
@@ -164,22 +167,22 @@ static enum ld_limited push(struct ld_tenant *t, struct ld_op *op, size_t *depth
 {
     enum ld_limited limit;
 
-    pthread_mutex_lock(&t->queue_lock);
-    *depth = t->depth;
+    pthread_mutex_lock(&t->queue->lock);
+    *depth = t->queue->depth;
     limit = limit_of(t, op);
     if (limit == LD_N_LIMITED) {
         op->next = NULL;
-        if (t->head == NULL)
-            t->head = op;
+        if (t->queue->head == NULL)
+            t->queue->head = op;
         else
-            t->tail->next = op;
-        t->tail = op;
-        t->depth++;
-        t->queued_bytes += bytes_of(op);
-        if (atomic_load(&t->waiting_since_us) == 0)
-            atomic_store(&t->waiting_since_us, ld_monotonic_us());
+            t->queue->tail->next = op;
+        t->queue->tail = op;
+        t->queue->depth++;
+        t->queue->queued_bytes += bytes_of(op);
+        if (atomic_load(&t->queue->waiting_since_us) == 0)
+            atomic_store(&t->queue->waiting_since_us, ld_monotonic_us());
     }
-    pthread_mutex_unlock(&t->queue_lock);
+    pthread_mutex_unlock(&t->queue->lock);
     return limit;
 }
 
@@ -227,7 +230,7 @@ void ld_tenant_submit(struct ld_tenant *t, struct ld_op *op)
         refuse(t, op, limit, depth);
         return;
     }
-    ld_sched_wake(t->world->sched, &t->turn);
+    ld_sched_wake(t->world->sched, &t->queue->turn);
 }
 
 /* Cuts the line off after max ops; the rest keeps its order. The ops belong to the caller, linked by next. NULL when
@@ -236,32 +239,32 @@ struct ld_op *ld_queue_take(struct ld_tenant *t, size_t max)
 {
     struct ld_op *first, *last = NULL;
 
-    pthread_mutex_lock(&t->queue_lock);
-    first = t->head;
-    for (size_t i = 0; i < max && t->head != NULL; i++) {
-        last = t->head;
-        t->head = last->next;
-        t->depth--;
-        t->queued_bytes -= bytes_of(last);
+    pthread_mutex_lock(&t->queue->lock);
+    first = t->queue->head;
+    for (size_t i = 0; i < max && t->queue->head != NULL; i++) {
+        last = t->queue->head;
+        t->queue->head = last->next;
+        t->queue->depth--;
+        t->queue->queued_bytes -= bytes_of(last);
     }
     if (last != NULL)
         last->next = NULL;
-    pthread_mutex_unlock(&t->queue_lock);
+    pthread_mutex_unlock(&t->queue->lock);
     return first;
 }
 
 /* By the writer, when it has answered some, and (is_end) when its turn is over. */
 void ld_queue_moved(struct ld_tenant *t, bool is_end)
 {
-    pthread_mutex_lock(&t->queue_lock);
-    if (atomic_load(&t->waiting_since_us) != 0)
-        atomic_store(&t->waiting_since_us, is_end && t->depth == 0 ? 0 : ld_monotonic_us());
-    pthread_mutex_unlock(&t->queue_lock);
+    pthread_mutex_lock(&t->queue->lock);
+    if (atomic_load(&t->queue->waiting_since_us) != 0)
+        atomic_store(&t->queue->waiting_since_us, is_end && t->queue->depth == 0 ? 0 : ld_monotonic_us());
+    pthread_mutex_unlock(&t->queue->lock);
 }
 
 int64_t ld_tenant_waiting_since(const struct ld_tenant *t)
 {
-    return atomic_load(&t->waiting_since_us);
+    return atomic_load(&t->queue->waiting_since_us);
 }
 
 /* For metrics and for the writer's question whether to come again. The number is old when it is read. */
@@ -270,9 +273,9 @@ size_t ld_tenant_queue_depth(const struct ld_tenant *t)
     struct ld_tenant *mutable = (struct ld_tenant *)t; /* the lock is no part of the tenant's state */
     size_t depth;
 
-    pthread_mutex_lock(&mutable->queue_lock);
-    depth = t->depth;
-    pthread_mutex_unlock(&mutable->queue_lock);
+    pthread_mutex_lock(&mutable->queue->lock);
+    depth = t->queue->depth;
+    pthread_mutex_unlock(&mutable->queue->lock);
     return depth;
 }
 
@@ -281,8 +284,8 @@ size_t ld_tenant_queue_bytes(const struct ld_tenant *t)
     struct ld_tenant *mutable = (struct ld_tenant *)t;
     size_t bytes;
 
-    pthread_mutex_lock(&mutable->queue_lock);
-    bytes = t->queued_bytes;
-    pthread_mutex_unlock(&mutable->queue_lock);
+    pthread_mutex_lock(&mutable->queue->lock);
+    bytes = t->queue->queued_bytes;
+    pthread_mutex_unlock(&mutable->queue->lock);
     return bytes;
 }

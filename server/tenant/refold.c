@@ -8,7 +8,8 @@
 #include "base/hash_key.h"
 #include "model/engine_background.h"
 #include "model/engine_write.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/line.h"
+#include "tenant/tenant_state.h"
 
 #define TAIL_EVENTS 256u /* that the writer folds in its own turn */
 #define MOST_ROUNDS 16u
@@ -70,11 +71,11 @@ bool ld_refold_tail(struct ld_refold *f)
 /* Where ld_refold_cancel finds it. */
 static void show_build(struct ld_refold *f, struct kb_build *b)
 {
-    pthread_mutex_lock(&f->t->queue_lock);
+    pthread_mutex_lock(&f->t->queue->lock);
     f->build = b;
     if (b != NULL && is_over(f))
         kb_build_cancel(b);
-    pthread_mutex_unlock(&f->t->queue_lock);
+    pthread_mutex_unlock(&f->t->queue->lock);
 }
 
 /* What the log has begun; the writer's turn would otherwise take as long. True when something was built. */

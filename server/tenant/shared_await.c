@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "json/json_out.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 
 #define LOOK_MS 10
 

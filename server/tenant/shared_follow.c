@@ -15,7 +15,8 @@
 #include "json/json_in.h"
 #include "model/engine_read.h"
 #include "tenant/fold.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/tenant_state.h"
 
 struct following {
     struct ld_tenant *t;
@@ -27,7 +28,7 @@ struct following {
 static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
     struct following *f = arg;
-    struct ld_batch *b = &f->t->batch;
+    struct ld_batch *b = f->t->batch;
     const size_t i = b->commit.n, n = line->row->n_text;
     char *copy = ld_doc_alloc(line->doc, n + 1, 1);
 
@@ -119,7 +120,7 @@ static bool is_next(const struct ld_tenant *t, const struct ld_shared_batch *fro
 /* Room for the batch's lines. */
 static bool make_room(struct following *f, size_t n)
 {
-    struct ld_batch *b = &f->t->batch;
+    struct ld_batch *b = f->t->batch;
 
     f->doc = calloc(n, sizeof *f->doc);
     return f->doc != NULL && ld_batch_grow(b, n) == KB_OK &&
@@ -140,7 +141,7 @@ enum ld_shared_rc ld_shared_follow(void *arg, const struct ld_shared_batch *batc
     ld_fold_init(&f.fold, ld_engine_sink(t->engine));
     f.fold.sink.take = take;
     f.fold.sink.to = &f;
-    kb_commit_begin(&t->batch.commit, t->engine, t->seq);
+    kb_commit_begin(&t->batch->commit, t->engine, t->seq);
     if (make_room(&f, batch->n)) {
         if (stage(&f, batch)) {
             rc = run(t, batch);
@@ -148,7 +149,7 @@ enum ld_shared_rc ld_shared_follow(void *arg, const struct ld_shared_batch *batc
             rc = f.fold.rc == LD_STORE_NOMEM     ? LD_SHARED_NOMEM
                  : f.fold.rc == LD_STORE_STOPPED ? LD_SHARED_DOWN
                                                  : LD_SHARED_FORKED;
-            kb_commit_drop(&t->batch.commit);
+            kb_commit_drop(&t->batch->commit);
         }
         for (size_t i = 0; i < batch->n; i++)
             ld_doc_free(f.doc[i]);

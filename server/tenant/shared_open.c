@@ -14,7 +14,7 @@
 #include "model/engine_write.h"
 #include "store/folder.h"
 #include "tenant/recover.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 
 #define NO_COPY                                                                                                        \
     "this file is a log of its own, and no copy of the shared one: take it elsewhere, or start without --log"

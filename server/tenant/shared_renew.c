@@ -29,7 +29,8 @@
 #include "model/engine_write.h"
 #include "tenant/fold.h"
 #include "tenant/recover.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/line.h"
+#include "tenant/tenant_state.h"
 
 #define PAGE_BYTES ((size_t)4 << 20)
 

@@ -29,7 +29,9 @@
 #include "json/json_in.h"
 #include "json/json_out.h"
 #include "tenant/recover.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/line.h"
+#include "tenant/tenant_state.h"
 
 #define READ_BYTES ((size_t)1 << 20)
 #define WAL_BYTES ((int64_t)8 << 20)
@@ -171,7 +173,7 @@ bool ld_shared_begin(struct ld_tenant *t)
 
     if (s->turn != NULL || t->has_failed)
         return !t->has_failed;
-    assert(t->batch.commit.n == 0);
+    assert(t->batch->commit.n == 0);
     ld_failpoint("before_take");
     s->why.text[0] = '\0';
     const enum ld_shared_rc rc = take(t, &why);
@@ -293,7 +295,7 @@ void ld_tenant_follow(struct ld_tenant *t)
     if (t->world->shared == NULL)
         return;
     atomic_store(&t->shared.is_asked, true);
-    ld_sched_wake(t->world->sched, &t->turn);
+    ld_sched_wake(t->world->sched, &t->queue->turn);
 }
 
 void ld_tenant_shared(const struct ld_tenant *t, struct ld_tenant_shared *out)
@@ -315,12 +317,12 @@ int ld_shared_copy(struct ld_tenant *t, const struct ld_shared_place *to, size_t
 
     _Static_assert(sizeof mark.hash == sizeof to->hash, "a copy keeps the whole hash");
     memcpy(mark.hash, to->hash, sizeof mark.hash);
-    const int rc = ld_store_append_copy(t->store, t->batch.row, n, &mark, why);
+    const int rc = ld_store_append_copy(t->store, t->batch->row, n, &mark, why);
     if (rc != LD_STORE_OK)
         return rc;
     s->place = *to;
     atomic_store(&s->generation, to->generation);
-    s->at_ms = t->batch.row[n - 1].at_ms;
+    s->at_ms = t->batch->row[n - 1].at_ms;
     return LD_STORE_OK;
 }
 
@@ -399,7 +401,7 @@ enum kb_err ld_shared_append(void *flush, const struct kb_event *event, size_t n
     if (ld_batch_build_rows(t) != KB_OK)
         return KB_ENOMEM;
     ld_text_init(&body);
-    if (write_body(&t->batch, n, &body) == 0) {
+    if (write_body(t->batch, n, &body) == 0) {
         batch.body = body.data;
         batch.n_body = body.n;
         ld_chain(batch.at.hash, t->shared.place.hash, body.data, body.n);

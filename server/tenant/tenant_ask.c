@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "json/json_out.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/readers.h"
+#include "tenant/tenant_state.h"
 
 /* Whether there are so many arms: else told in p. */
 static bool is_bounded(const struct ld_tenant *t, const struct ld_ask *ask, struct ld_problem *p)
@@ -124,19 +125,19 @@ out:
 
 double ld_tenant_neighbours_work(struct ld_tenant *t)
 {
-    pthread_rwlock_rdlock(&t->deciding);
+    pthread_rwlock_rdlock(&t->readers->deciding);
     const double work = kb_teachers_work(t->engine);
-    pthread_rwlock_unlock(&t->deciding);
+    pthread_rwlock_unlock(&t->readers->deciding);
     return work;
 }
 
 static enum kb_err meet(struct ld_tenant *t, const char *user, struct kb_scratch *scratch)
 {
-    pthread_rwlock_rdlock(&t->deciding);
+    pthread_rwlock_rdlock(&t->readers->deciding);
     const enum kb_err rc = kb_engine_fit_scratch(t->engine, scratch, 1, 0);
     if (rc == KB_OK)
         kb_engine_meet(t->engine, user, scratch);
-    pthread_rwlock_unlock(&t->deciding);
+    pthread_rwlock_unlock(&t->readers->deciding);
     return rc;
 }
 
@@ -149,11 +150,11 @@ static bool ask_at_once(struct ld_tenant *t, const struct ld_ask *ask, uint32_t 
 
     for (size_t i = 0; rc == KB_OK && i < ask->n_users; i++)
         rc = meet(t, ask->users[i], scratch);
-    pthread_rwlock_rdlock(&t->deciding);
+    pthread_rwlock_rdlock(&t->readers->deciding);
     const bool is_current = dims_epoch == t->dims_epoch;
     if (rc == KB_OK && is_current && is_bounded(t, ask, p))
         rc = ask_all(t, ask, scratch, value, out, &msg);
-    pthread_rwlock_unlock(&t->deciding);
+    pthread_rwlock_unlock(&t->readers->deciding);
     if (rc != KB_OK)
         refuse(rc, &msg, p);
     return is_current;

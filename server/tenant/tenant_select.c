@@ -14,7 +14,9 @@
 
 #include "base/hash.h"
 #include "base/metrics.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/readers.h"
+#include "tenant/tenant_state.h"
 #include "base/text.h"
 #include "json/json_in.h"
 #include "json/json_out.h"
@@ -23,10 +25,10 @@ struct kb_scratch *ld_tenant_take_scratch(struct ld_tenant *t)
 {
     struct kb_scratch *s = NULL;
 
-    pthread_mutex_lock(&t->pool_lock);
-    if (t->n_scratches > 0)
-        s = t->scratch[--t->n_scratches];
-    pthread_mutex_unlock(&t->pool_lock);
+    pthread_mutex_lock(&t->readers->pool_lock);
+    if (t->readers->n_scratches > 0)
+        s = t->readers->scratch[--t->readers->n_scratches];
+    pthread_mutex_unlock(&t->readers->pool_lock);
     if (s == NULL && kb_engine_scratch_new(&s) != KB_OK)
         return NULL;
     return s;
@@ -37,11 +39,11 @@ void ld_tenant_give_scratch(struct ld_tenant *t, struct kb_scratch *s)
 {
     bool is_kept;
 
-    pthread_mutex_lock(&t->pool_lock);
-    is_kept = s != NULL && t->n_scratches < LD_POOL_SCRATCHES;
+    pthread_mutex_lock(&t->readers->pool_lock);
+    is_kept = s != NULL && t->readers->n_scratches < LD_POOL_SCRATCHES;
     if (is_kept)
-        t->scratch[t->n_scratches++] = s;
-    pthread_mutex_unlock(&t->pool_lock);
+        t->readers->scratch[t->readers->n_scratches++] = s;
+    pthread_mutex_unlock(&t->readers->pool_lock);
     if (!is_kept)
         kb_engine_scratch_free(s);
 }
@@ -353,11 +355,11 @@ int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const 
     op->is_named = select->decision != NULL;
     op->seen_seq = ld_tenant_tip(t); /* or what is applied meanwhile */
     if (scratch != NULL && keep_request(t, select, op)) {
-        pthread_rwlock_rdlock(&t->deciding);
+        pthread_rwlock_rdlock(&t->readers->deciding);
         is_current = op->dims_epoch == t->dims_epoch;
         if (is_current)
             rc = decide(t, select, decision, op, scratch, &msg);
-        pthread_rwlock_unlock(&t->deciding);
+        pthread_rwlock_unlock(&t->readers->deciding);
     }
     ld_tenant_give_scratch(t, scratch);
     if (!is_current)

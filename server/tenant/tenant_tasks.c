@@ -1,10 +1,11 @@
 /* Tasks of a tenant: see task.h. The list is guarded by the tenant's queue_lock, which is held for some instructions,
  * and for the cancel of what runs. */
-#include "tenant/task.h"
 
 #include <stdlib.h>
 
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/line.h"
+#include "tenant/tenant_state.h"
 
 /* Lock held. */
 static struct ld_task *find(const struct ld_tenant *t, const struct ld_task_kind *kind)
@@ -20,20 +21,20 @@ void *ld_task_find(const struct ld_tenant *t, const struct ld_task_kind *kind)
 {
     struct ld_tenant *mutable = (struct ld_tenant *)t; /* the lock is no part of the tenant's state */
 
-    pthread_mutex_lock(&mutable->queue_lock);
+    pthread_mutex_lock(&mutable->queue->lock);
     struct ld_task *x = find(t, kind);
-    pthread_mutex_unlock(&mutable->queue_lock);
+    pthread_mutex_unlock(&mutable->queue->lock);
     return x;
 }
 
 bool ld_task_visit(struct ld_tenant *t, const struct ld_task_kind *kind, void (*visit)(void *task, void *arg),
                    void *arg)
 {
-    pthread_mutex_lock(&t->queue_lock);
+    pthread_mutex_lock(&t->queue->lock);
     struct ld_task *x = find(t, kind);
     if (x != NULL)
         visit(x, arg);
-    pthread_mutex_unlock(&t->queue_lock);
+    pthread_mutex_unlock(&t->queue->lock);
     return x != NULL;
 }
 
@@ -46,7 +47,7 @@ bool ld_task_is_under_way(const struct ld_tenant *t, const struct ld_task_kind *
 
 void *ld_task_of(struct ld_tenant *t, const struct ld_task_kind *kind)
 {
-    pthread_mutex_lock(&t->queue_lock);
+    pthread_mutex_lock(&t->queue->lock);
     struct ld_task *x = find(t, kind);
     if (x == NULL && (x = calloc(1, kind->size)) != NULL) {
         x->kind = kind;
@@ -56,7 +57,7 @@ void *ld_task_of(struct ld_tenant *t, const struct ld_task_kind *kind)
         x->next = t->tasks;
         t->tasks = x;
     }
-    pthread_mutex_unlock(&t->queue_lock);
+    pthread_mutex_unlock(&t->queue->lock);
     return x;
 }
 
@@ -68,7 +69,7 @@ static void run(void *arg)
 
     x->kind->run(x);
     atomic_store(&x->state, LD_TASK_HAS_RUN);
-    ld_sched_wake(t->world->sched, &t->turn);
+    ld_sched_wake(t->world->sched, &t->queue->turn);
     ld_tenant_release(t);
 }
 
@@ -108,11 +109,11 @@ void ld_task_end(struct ld_task *x)
 {
     struct ld_task **at = &x->t->tasks;
 
-    pthread_mutex_lock(&x->t->queue_lock);
+    pthread_mutex_lock(&x->t->queue->lock);
     while (*at != x)
         at = &(*at)->next;
     *at = x->next;
-    pthread_mutex_unlock(&x->t->queue_lock);
+    pthread_mutex_unlock(&x->t->queue->lock);
     if (x->op != NULL)
         x->op->done(x->op);
     if (x->kind->drop != NULL)
@@ -196,10 +197,10 @@ bool ld_tasks_have_run(struct ld_tenant *t)
 {
     bool is_any = false;
 
-    pthread_mutex_lock(&t->queue_lock);
+    pthread_mutex_lock(&t->queue->lock);
     for (const struct ld_task *x = t->tasks; x != NULL; x = x->next)
         is_any |= atomic_load(&x->state) == LD_TASK_HAS_RUN;
-    pthread_mutex_unlock(&t->queue_lock);
+    pthread_mutex_unlock(&t->queue->lock);
     return is_any;
 }
 
@@ -207,10 +208,10 @@ bool ld_tasks_have_engine(struct ld_tenant *t)
 {
     bool is_any = false;
 
-    pthread_mutex_lock(&t->queue_lock);
+    pthread_mutex_lock(&t->queue->lock);
     for (const struct ld_task *x = t->tasks; x != NULL; x = x->next)
         is_any |= x->kind->has_engine && atomic_load(&x->state) != LD_TASK_RESTS;
-    pthread_mutex_unlock(&t->queue_lock);
+    pthread_mutex_unlock(&t->queue->lock);
     return is_any;
 }
 
@@ -218,21 +219,21 @@ size_t ld_tasks_bytes(struct ld_tenant *t)
 {
     size_t bytes = 0;
 
-    pthread_mutex_lock(&t->queue_lock);
+    pthread_mutex_lock(&t->queue->lock);
     for (const struct ld_task *x = t->tasks; x != NULL; x = x->next)
         bytes += atomic_load(&x->bytes);
-    pthread_mutex_unlock(&t->queue_lock);
+    pthread_mutex_unlock(&t->queue->lock);
     return bytes;
 }
 
 void ld_tenant_halt(struct ld_tenant *t)
 {
     atomic_store(&t->is_halting, true);
-    pthread_mutex_lock(&t->queue_lock);
+    pthread_mutex_lock(&t->queue->lock);
     for (struct ld_task *x = t->tasks; x != NULL; x = x->next)
         if (x->kind->cancel != NULL && atomic_load(&x->state) == LD_TASK_RUNS)
             x->kind->cancel(x);
-    pthread_mutex_unlock(&t->queue_lock);
+    pthread_mutex_unlock(&t->queue->lock);
 }
 
 void ld_tasks_drop(struct ld_tenant *t)

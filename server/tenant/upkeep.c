@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "tenant/line.h"
 #include "tenant/tenant_impl.h"
 #include "model/engine_write.h"
 
@@ -105,8 +106,8 @@ void ld_tenant_tick(struct ld_tenant *t, int64_t now_ms)
     if (atomic_load(&t->next_expiry_ms) > now_ms && !atomic_load(&t->is_failing) && !atomic_load(&t->must_scrub) &&
         !atomic_load(&t->has_chores) && atomic_load(&t->next_look_ms) > now_ms)
         return;
-    atomic_store(&t->is_due, true);
-    ld_sched_wake(t->world->sched, &t->turn);
+    atomic_store(&t->queue->is_due, true);
+    ld_sched_wake(t->world->sched, &t->queue->turn);
 }
 
 /* ---- healing --------------------------------------------------------------------------------------- */

@@ -305,6 +305,18 @@ int kbt_run(const char *name, const TTest *const *tests, size_t n)
     return run(name, tcase_create(name), tests, n, 0, SECONDS);
 }
 
+int kbt_run_times(const char *name, double seconds, const struct kbt_times *cases, size_t n)
+{
+    Suite *suite = suite_create(name);
+    TCase *tcase = tcase_create(name);
+    if (seconds > 0)
+        tcase_set_timeout(tcase, seconds);
+    for (size_t i = 0; i < n; i++)
+        tcase_add_loop_test(tcase, cases[i].test, 0, cases[i].n);
+    suite_add_tcase(suite, tcase);
+    return kbt_run_suite(suite);
+}
+
 int kbt_run_with(const char *name, void (*set_up)(void), void (*tear_down)(void), const TTest *const *tests, size_t n)
 {
     TCase *tcase = tcase_create(name);

@@ -77,6 +77,16 @@ int kbt_run(const char *name, const TTest *const *tests, size_t n);
 #define KBT_RUN(name, ...)                                                                                             \
     kbt_run(name, (const TTest *const[]){__VA_ARGS__}, sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *))
 
+/* The same, each case so many times, which sees in _i what time it is, and within so many seconds (0: check's). */
+struct kbt_times {
+    const TTest *test;
+    int n;
+};
+int kbt_run_times(const char *name, double seconds, const struct kbt_times *cases, size_t n);
+#define KBT_RUN_TIMES(name, seconds, ...)                                                                              \
+    kbt_run_times(name, seconds, (const struct kbt_times[]){__VA_ARGS__},                                              \
+                  sizeof((const struct kbt_times[]){__VA_ARGS__}) / sizeof(struct kbt_times))
+
 /* The same with inputs made once, before the first case, and freed after the last (NULL: nothing to do). */
 int kbt_run_with(const char *name, void (*set_up)(void), void (*tear_down)(void), const TTest *const *tests, size_t n);
 #define KBT_RUN_WITH(name, set_up, tear_down, ...)                                                                     \

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "json/json_out.h"
 #include "kbt_shared_log.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 
 enum { N_NODES = 3 };
 

@@ -136,12 +136,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("starvation");
-    TCase *all = tcase_create("starvation");
-
-    tcase_add_test(all, the_three_variances_are_their_formulas);
-    tcase_add_test(all, observations_stand_on_the_left_half_and_follow_a_smooth_function);
-    tcase_add_loop_test(all, beyond_the_data_the_dictionary_keeps_its_variance_and_the_regressors_lose_theirs, 0, 2);
-    suite_add_tcase(suite, all);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES("starvation", 0, {the_three_variances_are_their_formulas, 1},
+                         {observations_stand_on_the_left_half_and_follow_a_smooth_function, 1},
+                         {beyond_the_data_the_dictionary_keeps_its_variance_and_the_regressors_lose_theirs, 2});
 }

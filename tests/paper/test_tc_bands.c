@@ -196,12 +196,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tc_bands");
-    TCase *each = tcase_create("each seed");
-
-    tcase_add_loop_test(each, every_band_is_its_formula, 0, 3);
-    tcase_add_loop_test(each, cmm_is_the_best_of_all_ridges, 0, 2);
-    tcase_add_loop_test(each, observations_lie_on_both_sides_of_the_gap_and_f_inside_every_band, 0, 20);
-    suite_add_tcase(suite, each);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES("tc_bands", 0, {every_band_is_its_formula, 3}, {cmm_is_the_best_of_all_ridges, 2},
+                         {observations_lie_on_both_sides_of_the_gap_and_f_inside_every_band, 20});
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "kbt.h"
 #include "kbt_log.h"
 #include "posterior/posterior_impl.h"
@@ -410,14 +410,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("arm_columns");
-    TCase *c = tcase_create("arm_columns");
-
-    tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, kept_columns_change_no_bit, 0, N_VARIANTS);
-    tcase_add_loop_test(c, what_nobody_asks_for_takes_nothing, 0, 3);
-    tcase_add_test(c, less_room_takes_columns_away_and_more_brings_them_back);
-    tcase_add_test(c, without_memory_decisions_go_on);
-    suite_add_tcase(s, c);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES(
+        "arm_columns", 60, {kept_columns_change_no_bit, N_VARIANTS}, {what_nobody_asks_for_takes_nothing, 3},
+        {less_room_takes_columns_away_and_more_brings_them_back, 1}, {without_memory_decisions_go_on, 1});
 }

@@ -12,7 +12,7 @@
 #include "kbt_log.h"
 #include "base/rng.h"
 #include "model/engine_background.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "model/engine_read.h"
 #include "model/engine_steps.h"
 #include "model/engine_write.h"

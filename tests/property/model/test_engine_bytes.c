@@ -244,11 +244,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("engine_bytes");
-    TCase *c = tcase_create("engine_bytes");
-
-    tcase_add_loop_test(c, bytes_are_those_of_the_allocator_and_foretold, 0, sizeof presets / sizeof *presets);
-    tcase_add_test(c, bytes_kept_for_the_catalogue_are_those_of_the_allocator);
-    suite_add_tcase(s, c);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES("engine_bytes", 0,
+                         {bytes_are_those_of_the_allocator_and_foretold, sizeof presets / sizeof *presets},
+                         {bytes_kept_for_the_catalogue_are_those_of_the_allocator, 1});
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "kbt.h"
 #include "base/rng.h"
 #include "model/commit.h"
@@ -423,15 +423,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("engine_grow");
-    TCase *tc = tcase_create("engine_grow");
     const int n = (int)(sizeof presets / sizeof presets[0]);
-    tcase_add_loop_test(tc, nothing_is_allocated_or_freed_where_readers_wait, 0, 2 * n);
-    tcase_add_loop_test(tc, a_batch_that_is_taken_back_moves_nothing, 0, 2 * n);
-    tcase_add_test(tc, rows_that_are_held_stay_where_they_were);
-    tcase_add_loop_test(tc, a_snapshot_is_of_its_moment, 0, 2 * n);
-    tcase_add_loop_test(tc, a_large_change_equals_many_small_ones, 0, 2);
-    tcase_set_timeout(tc, 60);
-    suite_add_tcase(s, tc);
-    return kbt_run_suite(s);
+
+    return KBT_RUN_TIMES("engine_grow", 60, {nothing_is_allocated_or_freed_where_readers_wait, 2 * n},
+                         {a_batch_that_is_taken_back_moves_nothing, 2 * n},
+                         {rows_that_are_held_stay_where_they_were, 1}, {a_snapshot_is_of_its_moment, 2 * n},
+                         {a_large_change_equals_many_small_ones, 2});
 }

@@ -269,15 +269,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("flooding");
-    TCase *all = tcase_create("all");
-
-    tcase_set_timeout(all, 120);
-    tcase_add_test(all, ids_that_once_met_cost_what_others_do);
-    tcase_add_test(all, open_decisions_that_once_met_cost_what_others_do);
-    tcase_add_test(all, contexts_that_once_met_cost_what_others_do);
-    tcase_add_test(all, events_with_ids_that_once_met_cost_what_others_do);
-    tcase_add_test(all, graphs_of_ids_that_once_met_cost_what_others_do);
-    suite_add_tcase(suite, all);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES(
+        "flooding", 120, {ids_that_once_met_cost_what_others_do, 1},
+        {open_decisions_that_once_met_cost_what_others_do, 1}, {contexts_that_once_met_cost_what_others_do, 1},
+        {events_with_ids_that_once_met_cost_what_others_do, 1}, {graphs_of_ids_that_once_met_cost_what_others_do, 1});
 }

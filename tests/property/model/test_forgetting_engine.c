@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "kbt.h"
 #include "kbt_log.h"
 #include "base/rng.h"
@@ -455,17 +455,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("forgetting_engine");
-    TCase *cases = tcase_create("cases");
-
-    tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, what_is_built_beside_traffic_has_the_weights_of_its_end, 0, 2 * N_REPRS);
-    tcase_add_test(cases, a_change_of_setting_waits_for_the_model_that_it_comes_with);
-    tcase_add_test(cases, an_exact_model_that_forgets_need_not_outgrow_its_limit);
-    tcase_add_loop_test(cases, a_corrected_log_equals_one_that_knew_at_once, 0, 12);
-    tcase_add_test(cases, an_expiry_is_one_step_whatever_it_teaches);
-    tcase_add_loop_test(cases, redacted_events_are_no_steps, 0, 4);
-    tcase_add_test(cases, forgetting_pays_where_the_world_changes);
-    suite_add_tcase(suite, cases);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES(
+        "forgetting_engine", 60, {what_is_built_beside_traffic_has_the_weights_of_its_end, 2 * N_REPRS},
+        {a_change_of_setting_waits_for_the_model_that_it_comes_with, 1},
+        {an_exact_model_that_forgets_need_not_outgrow_its_limit, 1}, {a_corrected_log_equals_one_that_knew_at_once, 12},
+        {an_expiry_is_one_step_whatever_it_teaches, 1}, {redacted_events_are_no_steps, 4},
+        {forgetting_pays_where_the_world_changes, 1});
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "posterior/exact.h"
 #include "kbt.h"
 #include "kbt_log.h"
@@ -737,28 +737,16 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("hostile");
-    TCase *all = tcase_create("all");
-
-    tcase_set_timeout(all, 120);
-    tcase_add_loop_test(all, a_snapshot_whose_parts_do_not_fit_is_refused, 0,
-                        2 * (int)(sizeof changes / sizeof *changes));
-    tcase_add_test(all, ids_of_a_snapshot_stand_once);
-    tcase_add_test(all, a_summary_whose_parts_do_not_fit_is_refused);
-    tcase_add_test(all, a_configuration_counts_on_from_numbers_that_lines_can_hold);
-    tcase_add_test(all, a_snapshot_whose_kernel_cannot_measure_its_rows_is_refused);
-    tcase_add_test(all, values_in_force_are_such_as_a_configuration_may_have);
-    tcase_add_test(all, scales_that_are_not_the_models_are_refused);
-    tcase_add_loop_test(all, sparse_candidates_are_the_same_behind_a_snapshot, 0, 3);
-    tcase_add_loop_test(all, halvings_without_rows_are_caught_up_with, 0, 2);
-    tcase_add_test(all, a_model_without_a_posterior_is_not_saved);
-    tcase_add_test(all, squares_that_rounding_made_negative_can_be_told);
-    tcase_add_loop_test(all, a_correction_of_what_is_forgotten_is_taken, 0, 2);
-    tcase_add_loop_test(all, halvings_beyond_all_weights_are_refused, 0, 2);
-    tcase_add_test(all, a_rule_that_reads_a_spectrum_waits_for_one);
-    tcase_add_loop_test(all, points_next_to_nothing_enter_no_dictionary, 0, 4);
-    tcase_add_test(all, resets_and_admissions_that_no_draw_can_make_are_refused);
-    tcase_add_test(all, a_quiet_fold_up_to_what_is_no_reset_ends_there);
-    suite_add_tcase(suite, all);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES(
+        "hostile", 120, {a_snapshot_whose_parts_do_not_fit_is_refused, 2 * (sizeof changes / sizeof *changes)},
+        {ids_of_a_snapshot_stand_once, 1}, {a_summary_whose_parts_do_not_fit_is_refused, 1},
+        {a_configuration_counts_on_from_numbers_that_lines_can_hold, 1},
+        {a_snapshot_whose_kernel_cannot_measure_its_rows_is_refused, 1},
+        {values_in_force_are_such_as_a_configuration_may_have, 1}, {scales_that_are_not_the_models_are_refused, 1},
+        {sparse_candidates_are_the_same_behind_a_snapshot, 3}, {halvings_without_rows_are_caught_up_with, 2},
+        {a_model_without_a_posterior_is_not_saved, 1}, {squares_that_rounding_made_negative_can_be_told, 1},
+        {a_correction_of_what_is_forgotten_is_taken, 2}, {halvings_beyond_all_weights_are_refused, 2},
+        {a_rule_that_reads_a_spectrum_waits_for_one, 1}, {points_next_to_nothing_enter_no_dictionary, 4},
+        {resets_and_admissions_that_no_draw_can_make_are_refused, 1},
+        {a_quiet_fold_up_to_what_is_no_reset_ends_there, 1});
 }

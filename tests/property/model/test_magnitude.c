@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "kbt.h"
 #include "kbt_log.h"
 #include "base/magnitude.h"

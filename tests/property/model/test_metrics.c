@@ -232,13 +232,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("metrics");
-    TCase *tc = tcase_create("metrics");
-    tcase_add_test(tc, values_are_no_part_of_the_digest_and_teach_nothing);
-    tcase_add_test(tc, values_are_there_after_every_fold_and_snapshot);
-    tcase_add_test(tc, a_summary_tells_the_values_of_open_decisions);
-    tcase_add_test(tc, a_decision_with_all_rewards_stays_open_for_its_metrics);
-    tcase_add_test(tc, what_has_no_decision_slot_or_size_is_refused_and_changes_nothing);
-    suite_add_tcase(s, tc);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES("metrics", 0, {values_are_no_part_of_the_digest_and_teach_nothing, 1},
+                         {values_are_there_after_every_fold_and_snapshot, 1},
+                         {a_summary_tells_the_values_of_open_decisions, 1},
+                         {a_decision_with_all_rewards_stays_open_for_its_metrics, 1},
+                         {what_has_no_decision_slot_or_size_is_refused_and_changes_nothing, 1});
 }

@@ -275,12 +275,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("modes");
-    TCase *cases = tcase_create("modes");
-
-    tcase_add_loop_test(cases, the_model_has_what_the_table_says, 0, 2 * (int)N_PRESETS);
-    tcase_add_loop_test(cases, nothing_before_a_line_that_forgets_need_be_taught, 0, (int)N_PRESETS);
-    tcase_add_test(cases, a_build_that_is_open_ends);
-    suite_add_tcase(s, cases);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES("modes", 0, {the_model_has_what_the_table_says, 2 * N_PRESETS},
+                         {nothing_before_a_line_that_forgets_need_be_taught, N_PRESETS},
+                         {a_build_that_is_open_ends, 1});
 }

@@ -146,11 +146,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("narrow");
-    TCase *cases = tcase_create("narrow");
-    tcase_set_timeout(cases, 300);
-    tcase_add_loop_test(cases, who_is_shown_and_how_likely_is_that_of_the_whole_computation, 0, 4);
-    tcase_add_loop_test(cases, all_that_tie_with_the_best_share_alike, 0, 4);
-    suite_add_tcase(suite, cases);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES("narrow", 300, {who_is_shown_and_how_likely_is_that_of_the_whole_computation, 4},
+                         {all_that_tie_with_the_best_share_alike, 4});
 }

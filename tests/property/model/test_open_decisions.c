@@ -11,7 +11,7 @@
 #include "kbt.h"
 #include "kbt_log.h"
 #include "model/engine_background.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
 #include "model/summary.h"
@@ -647,17 +647,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("open decisions");
-    TCase *cases = tcase_create("open decisions");
-
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, deviations_know_what_is_open_and_folds_have_the_same_bits, 0, 2 * N_ROWS);
-    tcase_add_test(cases, refits_take_open_decisions_along);
-    tcase_add_test(cases, a_window_that_closes_teaches_or_takes_back);
-    tcase_add_test(cases, slots_of_a_slate_are_open_one_by_one);
-    tcase_add_test(cases, what_is_not_learned_is_not_open);
-    tcase_add_loop_test(cases, more_are_open_than_the_model_has_room_for, 0, 4);
-    tcase_add_loop_test(cases, a_build_whose_first_commit_failed_is_finished_by_the_next, 0, N_ROWS);
-    suite_add_tcase(s, cases);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES("open decisions", 120, {deviations_know_what_is_open_and_folds_have_the_same_bits, 2 * N_ROWS},
+                         {refits_take_open_decisions_along, 1}, {a_window_that_closes_teaches_or_takes_back, 1},
+                         {slots_of_a_slate_are_open_one_by_one, 1}, {what_is_not_learned_is_not_open, 1},
+                         {more_are_open_than_the_model_has_room_for, 4},
+                         {a_build_whose_first_commit_failed_is_finished_by_the_next, N_ROWS});
 }

@@ -288,12 +288,6 @@ END_TEST
 
 int main(void)
 {
-    TCase *t = tcase_create("routing");
-    Suite *suite = suite_create("routing");
-
-    tcase_set_timeout(t, 120);
-    tcase_add_loop_test(t, arms_come_as_often_as_their_propensities_say, 0, N_SCENARIOS);
-    tcase_add_test(t, false_propensities_are_found);
-    suite_add_tcase(suite, t);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES("routing", 120, {arms_come_as_often_as_their_propensities_say, N_SCENARIOS},
+                         {false_propensities_are_found, 1});
 }

@@ -820,22 +820,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("slots");
-    TCase *tc = tcase_create("slots");
-
-    tcase_set_timeout(tc, 240);
-    tcase_add_loop_test(tc, deviations_know_the_slots_before_as_if_they_had_been_observed, 0, (int)N_MODELS);
-    tcase_add_loop_test(tc, slots_know_open_decisions_and_the_slots_before, 0, (int)N_HALLUCINATING);
-    tcase_add_test(tc, what_a_reward_would_count_is_what_it_counts_now);
-    tcase_add_test(tc, deviations_are_those_of_dense_algebra);
-    tcase_add_loop_test(tc, frequencies_are_products_of_the_propensities, 0, (int)N_DRAWING);
-    tcase_add_test(tc, one_slot_is_a_decision);
-    tcase_add_test(tc, slots_leave_out_what_they_exclude_and_run_out_by_name);
-    tcase_add_loop_test(tc, what_is_left_is_what_no_list_has, 0, 2);
-    tcase_add_test(tc, a_long_list_costs_about_what_candidates_cost);
-    tcase_add_test(tc, a_tenant_that_is_stopped_shows_the_baselines_of_the_slots);
-    tcase_add_test(tc, each_slot_is_taught_where_it_was_shown);
-    tcase_add_test(tc, events_that_no_decision_makes_are_refused);
-    suite_add_tcase(suite, tc);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES("slots", 240, {deviations_know_the_slots_before_as_if_they_had_been_observed, N_MODELS},
+                         {slots_know_open_decisions_and_the_slots_before, N_HALLUCINATING},
+                         {what_a_reward_would_count_is_what_it_counts_now, 1},
+                         {deviations_are_those_of_dense_algebra, 1},
+                         {frequencies_are_products_of_the_propensities, N_DRAWING}, {one_slot_is_a_decision, 1},
+                         {slots_leave_out_what_they_exclude_and_run_out_by_name, 1},
+                         {what_is_left_is_what_no_list_has, 2}, {a_long_list_costs_about_what_candidates_cost, 1},
+                         {a_tenant_that_is_stopped_shows_the_baselines_of_the_slots, 1},
+                         {each_slot_is_taught_where_it_was_shown, 1}, {events_that_no_decision_makes_are_refused, 1});
 }

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
 
@@ -824,31 +824,18 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("tuning");
-    TCase *c = tcase_create("all");
-
-    tcase_set_timeout(c, 120);
-    tcase_add_test(c, refits_fall_due_at_8_12_18_and_so_on_however_rewards_come);
-    tcase_add_test(c, refits_look_for_rho_at_first_and_then_behind_each_power_of_four);
-    tcase_add_test(c, the_unit_of_rewards_changes_nothing_but_itself);
-    tcase_add_test(c, before_the_first_refit_arms_are_drawn_alike);
-    tcase_add_test(c, values_that_are_fixed_stay);
-    tcase_add_test(c, without_tuning_nothing_moves);
-    tcase_add_test(c, what_was_found_outlives_a_change_of_something_else);
-    tcase_add_test(c, the_mean_is_that_of_a_uniform_choice);
-    tcase_add_test(c, the_mean_counts_what_each_slot_was_drawn_from);
-    tcase_add_test(c, two_thousand_zeros_leave_all_arms_alive);
-    tcase_add_test(c, variances_are_those_that_the_rewards_were_made_with);
-    tcase_add_test(c, the_unit_of_a_coordinate_changes_no_decision);
-    tcase_add_test(c, where_a_lengthscale_is_told_coordinates_are_as_they_come);
-    tcase_add_test(c, coordinates_that_hardly_vary_are_divided_by_their_size);
-    tcase_add_test(c, scales_that_no_model_has_are_refused);
-    tcase_add_loop_test(c, what_an_arm_is_told_to_earn_follows_from_the_scales_and_its_own_rewards, 0, 2);
-    tcase_add_loop_test(c, rows_of_means_do_not_know_the_unit_of_rewards, 0, 2);
-    tcase_add_loop_test(c, rows_of_means_change_between_both_forms, 0, 2);
-    tcase_add_test(c, what_arms_share_is_told_from_what_each_has_alone);
-    tcase_add_test(c, the_unit_of_rewards_changes_no_share_of_a_component);
-    tcase_add_test(c, a_refit_of_components_beside_the_traffic_is_read_by_a_fold);
-    suite_add_tcase(s, c);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES(
+        "tuning", 120, {refits_fall_due_at_8_12_18_and_so_on_however_rewards_come, 1},
+        {refits_look_for_rho_at_first_and_then_behind_each_power_of_four, 1},
+        {the_unit_of_rewards_changes_nothing_but_itself, 1}, {before_the_first_refit_arms_are_drawn_alike, 1},
+        {values_that_are_fixed_stay, 1}, {without_tuning_nothing_moves, 1},
+        {what_was_found_outlives_a_change_of_something_else, 1}, {the_mean_is_that_of_a_uniform_choice, 1},
+        {the_mean_counts_what_each_slot_was_drawn_from, 1}, {two_thousand_zeros_leave_all_arms_alive, 1},
+        {variances_are_those_that_the_rewards_were_made_with, 1}, {the_unit_of_a_coordinate_changes_no_decision, 1},
+        {where_a_lengthscale_is_told_coordinates_are_as_they_come, 1},
+        {coordinates_that_hardly_vary_are_divided_by_their_size, 1}, {scales_that_no_model_has_are_refused, 1},
+        {what_an_arm_is_told_to_earn_follows_from_the_scales_and_its_own_rewards, 2},
+        {rows_of_means_do_not_know_the_unit_of_rewards, 2}, {rows_of_means_change_between_both_forms, 2},
+        {what_arms_share_is_told_from_what_each_has_alone, 1}, {the_unit_of_rewards_changes_no_share_of_a_component, 1},
+        {a_refit_of_components_beside_the_traffic_is_read_by_a_fold, 1});
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "kbt.h"
 #include "kbt_log.h"
 #include "base/rng.h"
@@ -178,11 +178,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("unseen");
-    TCase *c = tcase_create("unseen");
-
-    tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, what_is_unseen_changes_no_decision, 0, sizeof presets / sizeof *presets);
-    suite_add_tcase(s, c);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES("unseen", 60, {what_is_unseen_changes_no_decision, sizeof presets / sizeof *presets});
 }

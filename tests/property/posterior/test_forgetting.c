@@ -309,15 +309,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("forgetting");
-    TCase *models = tcase_create("models");
-
-    tcase_set_timeout(models, 60);
-    tcase_add_loop_test(models, weights_are_those_of_the_definition, 0, 4 * N_KINDS);
-    tcase_add_loop_test(models, a_model_built_at_once_is_the_one_that_has_learned, 0, 4 * N_KINDS);
-    tcase_add_loop_test(models, what_has_faded_away_learns_again, 0, N_KINDS);
-    tcase_add_loop_test(models, a_correction_weighs_what_its_observation_does, 0, N_KINDS);
-    tcase_add_loop_test(models, a_point_that_enters_slowly_finds_the_weights_of_its_end, 0, 2);
-    suite_add_tcase(suite, models);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES("forgetting", 60, {weights_are_those_of_the_definition, 4 * N_KINDS},
+                         {a_model_built_at_once_is_the_one_that_has_learned, 4 * N_KINDS},
+                         {what_has_faded_away_learns_again, N_KINDS},
+                         {a_correction_weighs_what_its_observation_does, N_KINDS},
+                         {a_point_that_enters_slowly_finds_the_weights_of_its_end, 2});
 }

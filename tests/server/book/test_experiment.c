@@ -468,20 +468,14 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("experiment");
-    TCase *tc = tcase_create("experiment");
-    tcase_add_test(tc, a_decision_is_counted_when_its_reward_and_all_before_it_are_final);
-    tcase_add_test(tc, what_is_told_last_or_summed_up_counts_when_the_window_closes);
-    tcase_add_test(tc, a_decision_that_nobody_closes_counts_an_hour_behind_its_window);
-    tcase_add_test(tc, arms_that_stuck_and_what_was_not_shown_do_not_count);
-    tcase_add_test(tc, a_holdout_counts_the_first_decision_of_each_user);
-    tcase_add_test(tc, rewards_beyond_the_range_are_clipped_and_counted);
-    tcase_add_test(tc, another_experiment_or_another_set_of_arms_starts_the_sums_anew);
-    tcase_add_test(tc, a_difference_is_found_and_its_first_stop_stays);
-    tcase_add_test(tc, traffic_that_does_not_match_voids_the_verdict_for_good);
-    tcase_add_test(tc, a_saved_book_goes_on_as_the_one_that_was_not);
-    tcase_add_test(tc, a_damaged_book_is_refused_or_harmless);
-    tcase_add_test(tc, without_memory_an_event_is_taken_later);
-    suite_add_tcase(s, tc);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES(
+        "experiment", 0, {a_decision_is_counted_when_its_reward_and_all_before_it_are_final, 1},
+        {what_is_told_last_or_summed_up_counts_when_the_window_closes, 1},
+        {a_decision_that_nobody_closes_counts_an_hour_behind_its_window, 1},
+        {arms_that_stuck_and_what_was_not_shown_do_not_count, 1}, {a_holdout_counts_the_first_decision_of_each_user, 1},
+        {rewards_beyond_the_range_are_clipped_and_counted, 1},
+        {another_experiment_or_another_set_of_arms_starts_the_sums_anew, 1},
+        {a_difference_is_found_and_its_first_stop_stays, 1},
+        {traffic_that_does_not_match_voids_the_verdict_for_good, 1}, {a_saved_book_goes_on_as_the_one_that_was_not, 1},
+        {a_damaged_book_is_refused_or_harmless, 1}, {without_memory_an_event_is_taken_later, 1});
 }

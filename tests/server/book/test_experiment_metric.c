@@ -405,17 +405,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("experiment_metric");
-    TCase *tc = tcase_create("experiment_metric");
-    tcase_add_test(tc, a_decision_counts_for_all_metrics_when_its_window_closes);
-    tcase_add_test(tc, what_came_late_or_of_another_slot_does_not_count);
-    tcase_add_test(tc, a_metric_of_a_weighted_sum_counts_whole_and_by_itself);
-    tcase_add_test(tc, a_guardrail_says_once_that_it_is_harmed_or_holds);
-    tcase_add_test(tc, the_policy_is_compared_with_the_holdout_by_the_first_decision_of_each_user);
-    tcase_add_test(tc, a_body_without_comparisons_of_the_policy_has_none_until_the_sums_begin_anew);
-    tcase_add_test(tc, a_book_with_metrics_is_the_same_after_it_was_saved);
-    tcase_add_test(tc, a_damaged_body_does_no_harm);
-    tcase_add_test(tc, other_metrics_begin_the_sums_anew_and_another_order_does_not);
-    suite_add_tcase(s, tc);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES("experiment_metric", 0, {a_decision_counts_for_all_metrics_when_its_window_closes, 1},
+                         {what_came_late_or_of_another_slot_does_not_count, 1},
+                         {a_metric_of_a_weighted_sum_counts_whole_and_by_itself, 1},
+                         {a_guardrail_says_once_that_it_is_harmed_or_holds, 1},
+                         {the_policy_is_compared_with_the_holdout_by_the_first_decision_of_each_user, 1},
+                         {a_body_without_comparisons_of_the_policy_has_none_until_the_sums_begin_anew, 1},
+                         {a_book_with_metrics_is_the_same_after_it_was_saved, 1}, {a_damaged_body_does_no_harm, 1},
+                         {other_metrics_begin_the_sums_anew_and_another_order_does_not, 1});
 }

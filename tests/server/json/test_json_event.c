@@ -747,16 +747,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("json_event");
-    TCase *tc = tcase_create("json_event");
     int n_types = sizeof types / sizeof *types;
-    tcase_add_loop_test(tc, every_type_of_event_comes_back_bit_for_bit, 0, n_types);
-    tcase_add_loop_test(tc, lines_with_strange_fields_are_refused, 0, n_types);
-    tcase_add_loop_test(tc, broken_lines_are_refused_by_pointer, 0, sizeof broken / sizeof *broken);
-    tcase_add_test(tc, configurations_from_before_there_was_a_tolerance_have_exact_kernels);
-    tcase_add_test(tc, an_event_with_a_number_that_is_not_finite_has_no_line);
-    tcase_add_test(tc, without_dimensions_contexts_are_empty_and_features_null);
-    tcase_add_test(tc, times_come_back_to_the_millisecond);
-    suite_add_tcase(s, tc);
-    return kbt_run_suite(s);
+
+    return KBT_RUN_TIMES("json_event", 0, {every_type_of_event_comes_back_bit_for_bit, n_types},
+                         {lines_with_strange_fields_are_refused, n_types},
+                         {broken_lines_are_refused_by_pointer, sizeof broken / sizeof *broken},
+                         {configurations_from_before_there_was_a_tolerance_have_exact_kernels, 1},
+                         {an_event_with_a_number_that_is_not_finite_has_no_line, 1},
+                         {without_dimensions_contexts_are_empty_and_features_null, 1},
+                         {times_come_back_to_the_millisecond, 1});
 }

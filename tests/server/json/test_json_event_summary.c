@@ -220,11 +220,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("json_summary");
-    TCase *tc = tcase_create("json_summary");
-
-    tcase_add_loop_test(tc, a_state_comes_back_from_its_lines_bit_for_bit, 0, 30);
-    tcase_add_loop_test(tc, broken_parts_are_refused_by_pointer, 0, sizeof broken / sizeof *broken);
-    suite_add_tcase(s, tc);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES("json_summary", 0, {a_state_comes_back_from_its_lines_bit_for_bit, 30},
+                         {broken_parts_are_refused_by_pointer, sizeof broken / sizeof *broken});
 }

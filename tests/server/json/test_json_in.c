@@ -474,20 +474,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("json_in");
-    TCase *tc = tcase_create("json_in");
-    tcase_add_loop_test(tc, broken_bodies_are_refused_by_pointer, 0, sizeof broken / sizeof *broken);
-    tcase_add_test(tc, damaged_bodies_do_no_harm);
-    tcase_add_test(tc, ids_may_have_256_bytes_and_no_more);
-    tcase_add_test(tc, lists_have_limits);
-    tcase_add_test(tc, select_reads_every_field);
-    tcase_add_test(tc, select_without_dimensions_needs_a_user_only);
-    tcase_add_test(tc, rewards_come_alone_or_in_arrays);
-    tcase_add_test(tc, observations_come_alone_or_in_lines);
-    tcase_add_test(tc, graphs_come_as_object_array_or_lines);
-    tcase_add_test(tc, patches_add_and_remove);
-    tcase_add_test(tc, a_mapping_of_names_goes_with_the_tenants);
-    tcase_add_test(tc, memory_of_a_document_is_zeroed_aligned_and_apart);
-    suite_add_tcase(s, tc);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES("json_in", 0, {broken_bodies_are_refused_by_pointer, sizeof broken / sizeof *broken},
+                         {damaged_bodies_do_no_harm, 1}, {ids_may_have_256_bytes_and_no_more, 1},
+                         {lists_have_limits, 1}, {select_reads_every_field, 1},
+                         {select_without_dimensions_needs_a_user_only, 1}, {rewards_come_alone_or_in_arrays, 1},
+                         {observations_come_alone_or_in_lines, 1}, {graphs_come_as_object_array_or_lines, 1},
+                         {patches_add_and_remove, 1}, {a_mapping_of_names_goes_with_the_tenants, 1},
+                         {memory_of_a_document_is_zeroed_aligned_and_apart, 1});
 }

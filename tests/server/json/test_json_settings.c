@@ -371,19 +371,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("json_settings");
-    TCase *tc = tcase_create("json_settings");
-    tcase_add_test(tc, every_preset_reads_back_from_its_full_form);
-    tcase_add_test(tc, nothing_means_the_default_preset);
-    tcase_add_test(tc, rows_of_means_are_tuned_or_those_of_the_papers);
-    tcase_add_test(tc, every_field_can_be_overridden);
-    tcase_add_test(tc, auto_null_and_median_undo_numbers);
-    tcase_add_test(tc, bounds_that_need_rewards_to_stay_give_way_to_fixed_when_nobody_asked_for_them);
-    tcase_add_loop_test(tc, wrong_configurations_are_refused_by_pointer, 0, sizeof refused / sizeof *refused);
-    tcase_add_test(tc, the_written_form_has_every_field_of_the_contract);
-    tcase_add_test(tc, the_prior_of_arms_is_written_where_it_is_read);
-    tcase_add_test(tc, an_experiment_reads_back_from_its_full_form);
-    tcase_add_test(tc, parameters_in_force_show_the_lengthscale);
-    suite_add_tcase(s, tc);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES(
+        "json_settings", 0, {every_preset_reads_back_from_its_full_form, 1}, {nothing_means_the_default_preset, 1},
+        {rows_of_means_are_tuned_or_those_of_the_papers, 1}, {every_field_can_be_overridden, 1},
+        {auto_null_and_median_undo_numbers, 1},
+        {bounds_that_need_rewards_to_stay_give_way_to_fixed_when_nobody_asked_for_them, 1},
+        {wrong_configurations_are_refused_by_pointer, sizeof refused / sizeof *refused},
+        {the_written_form_has_every_field_of_the_contract, 1}, {the_prior_of_arms_is_written_where_it_is_read, 1},
+        {an_experiment_reads_back_from_its_full_form, 1}, {parameters_in_force_show_the_lengthscale, 1});
 }

@@ -320,14 +320,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("key faults");
-    TCase *tests = tcase_create("each call");
     const int n = (int)(2 * N_KINDS);
 
-    tcase_add_loop_test(tests, a_key_is_made_or_not_and_revoked_or_not_wherever_the_disk_fails, 0, n);
-    tcase_add_loop_test(tests, a_tenant_and_its_keys_go_together_or_not_wherever_the_disk_fails, 0, n);
-    tcase_add_loop_test(tests, a_last_use_that_could_not_be_written_is_written_later, 0, n);
-    tcase_add_loop_test(tests, a_start_has_all_keys_or_says_why_not, 0, n);
-    suite_add_tcase(suite, tests);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES("key faults", 0, {a_key_is_made_or_not_and_revoked_or_not_wherever_the_disk_fails, n},
+                         {a_tenant_and_its_keys_go_together_or_not_wherever_the_disk_fails, n},
+                         {a_last_use_that_could_not_be_written_is_written_later, n},
+                         {a_start_has_all_keys_or_says_why_not, n});
 }

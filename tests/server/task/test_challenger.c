@@ -604,25 +604,17 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("challenger");
-    TCase *tc = tcase_create("challenger");
-
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, a_promotion_swaps_and_a_rollback_swaps_back);
-    tcase_add_loop_test(tc, a_decision_counts_at_its_reward_or_when_its_window_is_over, 0, 4);
-    tcase_add_test(tc, another_policy_in_force_begins_anew_and_another_challenger_does_not);
-    tcase_add_test(tc, no_open_decision_is_lost_among_many);
-    tcase_add_test(tc, the_guardrail_fires_on_a_bad_policy_and_not_on_an_equal_one);
-    tcase_add_test(tc, the_guardrail_waits_where_the_log_has_no_chance_in_it);
-    tcase_add_test(tc, the_guardrail_adds_decisions_in_their_order);
-    tcase_add_test(tc, after_a_pause_the_guardrail_takes_those_without_a_reward_too);
-    tcase_add_test(tc, a_line_that_never_comes_holds_the_guardrail_up_for_an_hour_of_events);
-    tcase_add_test(tc, rewards_beyond_the_range_prove_nothing_unless_it_was_told);
-    tcase_add_test(tc, a_challenger_is_a_function_of_the_log_however_it_is_cut);
-    tcase_add_test(tc, a_challenger_that_is_declared_later_has_read_all_and_others_stay);
-    tcase_add_test(tc, a_bad_policy_in_force_is_demoted_by_one_configuration);
-    tcase_add_test(tc, a_person_who_was_faster_than_the_guardrail_has_the_last_word);
-    tcase_add_test(tc, what_was_forgotten_is_read_again);
-    suite_add_tcase(suite, tc);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES(
+        "challenger", 60, {a_promotion_swaps_and_a_rollback_swaps_back, 1},
+        {a_decision_counts_at_its_reward_or_when_its_window_is_over, 4},
+        {another_policy_in_force_begins_anew_and_another_challenger_does_not, 1},
+        {no_open_decision_is_lost_among_many, 1}, {the_guardrail_fires_on_a_bad_policy_and_not_on_an_equal_one, 1},
+        {the_guardrail_waits_where_the_log_has_no_chance_in_it, 1}, {the_guardrail_adds_decisions_in_their_order, 1},
+        {after_a_pause_the_guardrail_takes_those_without_a_reward_too, 1},
+        {a_line_that_never_comes_holds_the_guardrail_up_for_an_hour_of_events, 1},
+        {rewards_beyond_the_range_prove_nothing_unless_it_was_told, 1},
+        {a_challenger_is_a_function_of_the_log_however_it_is_cut, 1},
+        {a_challenger_that_is_declared_later_has_read_all_and_others_stay, 1},
+        {a_bad_policy_in_force_is_demoted_by_one_configuration, 1},
+        {a_person_who_was_faster_than_the_guardrail_has_the_last_word, 1}, {what_was_forgotten_is_read_again, 1});
 }

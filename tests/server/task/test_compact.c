@@ -136,16 +136,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("compact");
-    TCase *tc = tcase_create("compact");
     int n = 0;
-
     while (kb_preset_name((size_t)n) != NULL)
         n++;
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, the_model_of_every_preset_outlives_its_events, 0, n);
-    tcase_add_test(tc, what_was_closed_is_unknown_and_what_is_open_is_answered_as_before);
-    tcase_add_test(tc, a_disk_that_refuses_leaves_the_log_as_it_was);
-    suite_add_tcase(suite, tc);
-    return kbt_run_suite(suite);
+
+    return KBT_RUN_TIMES("compact", 60, {the_model_of_every_preset_outlives_its_events, n},
+                         {what_was_closed_is_unknown_and_what_is_open_is_answered_as_before, 1},
+                         {a_disk_that_refuses_leaves_the_log_as_it_was, 1});
 }

@@ -362,16 +362,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("compact_shared");
-    TCase *tc = tcase_create("all");
-
-    tcase_set_timeout(tc, 240);
-    tcase_add_loop_test(tc, all_copies_begin_with_the_summary_and_no_model_changes, 0, 4);
-    tcase_add_loop_test(tc, a_server_that_was_away_takes_the_summary_and_goes_on, 0, 4);
-    tcase_add_loop_test(tc, what_a_server_behind_has_counted_stays, 0, 3);
-    tcase_add_test(tc, servers_that_have_not_read_the_compaction_are_named);
-    tcase_add_loop_test(tc, a_log_that_takes_no_summary_is_as_it_was, 0, 3);
-    tcase_add_loop_test(tc, compactions_and_erasures_at_three_servers_leave_one_log_and_one_model, 0, 6);
-    suite_add_tcase(suite, tc);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES(
+        "compact_shared", 240, {all_copies_begin_with_the_summary_and_no_model_changes, 4},
+        {a_server_that_was_away_takes_the_summary_and_goes_on, 4}, {what_a_server_behind_has_counted_stays, 3},
+        {servers_that_have_not_read_the_compaction_are_named, 1}, {a_log_that_takes_no_summary_is_as_it_was, 3},
+        {compactions_and_erasures_at_three_servers_leave_one_log_and_one_model, 6});
 }

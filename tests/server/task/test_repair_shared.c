@@ -423,20 +423,14 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("repair_shared");
-    TCase *tc = tcase_create("all");
-
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, lines_that_the_log_has_lost_come_back_from_a_copy_when_asked, 0, 4);
-    tcase_add_test(tc, a_copy_that_has_more_than_what_another_has_put_back_goes_on_from_there);
-    tcase_add_test(tc, lines_that_are_given_up_are_kept_in_a_file_that_is_named);
-    tcase_add_test(tc, a_copy_with_other_lines_is_rewound_and_not_pushed);
-    tcase_add_test(tc, a_copy_that_is_behind_or_another_tenants_is_left_alone);
-    tcase_add_test(tc, a_log_that_was_set_back_behind_a_push_is_mended_again);
-    tcase_add_test(tc, a_summary_is_not_put_into_a_log_that_never_had_the_tenant);
-    tcase_add_test(tc, a_number_that_another_tenant_has_by_now_tells_nothing);
-    tcase_add_test(tc, lines_that_were_kept_are_kept_when_others_of_their_numbers_are);
-    tcase_add_test(tc, a_copy_that_only_lacks_an_erasure_keeps_nothing_of_the_user);
-    suite_add_tcase(suite, tc);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES("repair_shared", 60, {lines_that_the_log_has_lost_come_back_from_a_copy_when_asked, 4},
+                         {a_copy_that_has_more_than_what_another_has_put_back_goes_on_from_there, 1},
+                         {lines_that_are_given_up_are_kept_in_a_file_that_is_named, 1},
+                         {a_copy_with_other_lines_is_rewound_and_not_pushed, 1},
+                         {a_copy_that_is_behind_or_another_tenants_is_left_alone, 1},
+                         {a_log_that_was_set_back_behind_a_push_is_mended_again, 1},
+                         {a_summary_is_not_put_into_a_log_that_never_had_the_tenant, 1},
+                         {a_number_that_another_tenant_has_by_now_tells_nothing, 1},
+                         {lines_that_were_kept_are_kept_when_others_of_their_numbers_are, 1},
+                         {a_copy_that_only_lacks_an_erasure_keeps_nothing_of_the_user, 1});
 }

@@ -1,9 +1,8 @@
 /* Books: each takes every event of the log once, in order, whatever happens to the process, the file and the log. */
-#include "tenant/books.h"
 #include "base/buf.h"
 #include "base/hash.h"
 #include "tenant/fold.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/tenant_state.h"
 #include "tenant_fixture.h"
 
 /* A digest of all events in order: it differs where one is missing, comes twice or in another place. */

@@ -1,6 +1,8 @@
 /* The commit cycle: batches, what depends on what, aggregation, windows, and a disk that refuses. */
 #include "tenant_fixture.h"
-#include "tenant/tenant_impl.h"
+#include "tenant/batch.h"
+#include "tenant/line.h"
+#include "tenant/tenant_state.h"
 
 /* The C library's own, and ours before it: where `failing` is set the next allocation of that size fails. Sanitizers
  * have allocators of their own. */
@@ -157,7 +159,7 @@ START_TEST(what_comes_while_others_are_staged_shares_their_commit)
 }
 END_TEST
 
-/* LD_TURN_OPS of them (tenant_impl.h); the rest waits for the next turn. */
+/* LD_TURN_OPS of them (line.h); the rest waits for the next turn. */
 /* What the tenant says of its size when it answers. */
 static size_t arms_when_told;
 
@@ -326,7 +328,7 @@ START_TEST(who_is_refused_is_told_how_long_the_line_takes)
     fixture_open(&f, PLAIN);
     f.world.max_queue = 5;
     struct ld_op *op[6];
-    atomic_store(&f.t->us_per_op, 2000000);
+    atomic_store(&f.t->queue->us_per_op, 2000000);
     for (int i = 0; i < 6; i++) {
         char id[] = {'d', (char)('0' + i), '\0'};
         op[i] = op_select(f.t, SELECT_AB, id);
@@ -334,8 +336,8 @@ START_TEST(who_is_refused_is_told_how_long_the_line_takes)
     }
     ck_assert_int_eq(op[5]->problem->retry_after_s, 10);
     run_all(f.t);
-    ck_assert_int_lt(atomic_load(&f.t->us_per_op), 2000000);
-    ck_assert_int_eq(atomic_load(&f.t->turn_us), 0);
+    ck_assert_int_lt(atomic_load(&f.t->queue->us_per_op), 2000000);
+    ck_assert_int_eq(atomic_load(&f.t->queue->turn_us), 0);
     for (int i = 0; i < 6; i++)
         ld_op_free(op[i]);
     fixture_close(&f);

@@ -181,19 +181,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("failpoint");
-    TCase *tc = tcase_create("failpoint");
-
-    tcase_add_test(tc, names_and_counts_are_parsed_strictly);
-    tcase_add_test(tc, death_before_the_append_loses_only_the_unanswered);
-    tcase_add_test(tc, death_in_the_transaction_loses_only_the_unanswered);
-    tcase_add_test(tc, death_after_the_commit_keeps_the_unanswered);
-    tcase_add_test(tc, death_after_the_apply_keeps_the_unanswered);
-    tcase_add_test(tc, death_before_the_first_event_leaves_a_tenant_that_starts);
-    tcase_add_test(tc, death_after_the_first_event_leaves_a_tenant_that_starts);
-    tcase_add_test(tc, death_in_a_snapshot_leaves_the_log);
-    tcase_add_loop_test(tc, death_between_the_statements_of_the_schema_leaves_a_tenant_that_starts, 0, 5);
-    tcase_add_test(tc, death_in_an_erasure_leaves_the_user);
-    suite_add_tcase(suite, tc);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES(
+        "failpoint", 0, {names_and_counts_are_parsed_strictly, 1},
+        {death_before_the_append_loses_only_the_unanswered, 1}, {death_in_the_transaction_loses_only_the_unanswered, 1},
+        {death_after_the_commit_keeps_the_unanswered, 1}, {death_after_the_apply_keeps_the_unanswered, 1},
+        {death_before_the_first_event_leaves_a_tenant_that_starts, 1},
+        {death_after_the_first_event_leaves_a_tenant_that_starts, 1}, {death_in_a_snapshot_leaves_the_log, 1},
+        {death_between_the_statements_of_the_schema_leaves_a_tenant_that_starts, 5},
+        {death_in_an_erasure_leaves_the_user, 1});
 }

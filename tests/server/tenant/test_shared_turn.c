@@ -3,6 +3,7 @@
 #include "shared_fixture.h"
 
 #include "model/engine_background.h"
+#include "tenant/batch.h"
 
 enum { MOST_KEYS = 20000, MOST_OPS = 8 };
 

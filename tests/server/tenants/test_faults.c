@@ -418,15 +418,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("faults");
-    TCase *tc = tcase_create("faults");
-
-    tcase_add_loop_test(tc, every_commit_is_all_or_nothing_wherever_the_disk_fails, 0, 2 * N_COMMIT_FAULTS);
-    tcase_add_loop_test(tc, a_user_is_erased_or_not_wherever_the_disk_fails, 0, 2 * N_COMMIT_FAULTS);
-    tcase_add_loop_test(tc, a_checkpoint_that_fails_loses_nothing, 0, 10);
-    tcase_add_loop_test(tc, an_opening_that_fails_is_told_and_the_next_one_finds_everything, 0, 2 * N_OPEN_FAULTS);
-    tcase_add_loop_test(tc, a_tenant_is_made_or_not_wherever_the_disk_fails, 0, 2 * N_OPEN_FAULTS);
-    tcase_add_loop_test(tc, a_tenant_goes_or_stays_wherever_the_disk_fails, 0, 2 * N_COMMIT_FAULTS);
-    suite_add_tcase(suite, tc);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES("faults", 0, {every_commit_is_all_or_nothing_wherever_the_disk_fails, 2 * N_COMMIT_FAULTS},
+                         {a_user_is_erased_or_not_wherever_the_disk_fails, 2 * N_COMMIT_FAULTS},
+                         {a_checkpoint_that_fails_loses_nothing, 10},
+                         {an_opening_that_fails_is_told_and_the_next_one_finds_everything, 2 * N_OPEN_FAULTS},
+                         {a_tenant_is_made_or_not_wherever_the_disk_fails, 2 * N_OPEN_FAULTS},
+                         {a_tenant_goes_or_stays_wherever_the_disk_fails, 2 * N_COMMIT_FAULTS});
 }

@@ -499,23 +499,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("user_embedding");
-    TCase *cases = tcase_create("cases");
-    tcase_set_timeout(cases, 30);
-    tcase_add_loop_test(cases, embeddings_equal_their_definition_from_the_documented_draws, 0, 2);
-    tcase_add_test(cases, distances_approach_the_maximum_mean_discrepancy);
-    tcase_add_test(cases, users_of_few_observations_are_not_embedded);
-    tcase_add_test(cases, of_too_many_users_the_most_observed_are_embedded);
-    tcase_add_test(cases, what_is_seen_twice_counts_twice);
-    tcase_add_test(cases, users_who_saw_the_same_in_any_order_are_alike);
-    tcase_add_test(cases, coordinates_beyond_the_contexts_are_not_read);
-    tcase_add_loop_test(cases, the_kernel_is_an_rbf_of_the_embeddings_and_the_others_stand_alone, 0, 2);
-    tcase_add_test(cases, everybody_is_alone_until_something_is_learned);
-    tcase_add_test(cases, the_gram_matrix_is_symmetric_and_positive_semidefinite);
-    tcase_add_test(cases, a_snapshot_gives_the_same_kernel_back);
-    tcase_add_test(cases, embeddings_that_cannot_be_are_refused);
-    tcase_add_test(cases, the_least_lengthscale_gives_numbers);
-    tcase_add_test(cases, each_allocation_may_fail);
-    suite_add_tcase(suite, cases);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES(
+        "user_embedding", 30, {embeddings_equal_their_definition_from_the_documented_draws, 2},
+        {distances_approach_the_maximum_mean_discrepancy, 1}, {users_of_few_observations_are_not_embedded, 1},
+        {of_too_many_users_the_most_observed_are_embedded, 1}, {what_is_seen_twice_counts_twice, 1},
+        {users_who_saw_the_same_in_any_order_are_alike, 1}, {coordinates_beyond_the_contexts_are_not_read, 1},
+        {the_kernel_is_an_rbf_of_the_embeddings_and_the_others_stand_alone, 2},
+        {everybody_is_alone_until_something_is_learned, 1}, {the_gram_matrix_is_symmetric_and_positive_semidefinite, 1},
+        {a_snapshot_gives_the_same_kernel_back, 1}, {embeddings_that_cannot_be_are_refused, 1},
+        {the_least_lengthscale_gives_numbers, 1}, {each_allocation_may_fail, 1});
 }

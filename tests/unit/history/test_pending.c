@@ -246,11 +246,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("pending");
-    TCase *c = tcase_create("pending");
-
-    tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, comings_and_goings_equal_a_plain_list, 0, 3);
-    suite_add_tcase(s, c);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES("pending", 60, {comings_and_goings_equal_a_plain_list, 3});
 }

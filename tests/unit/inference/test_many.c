@@ -139,13 +139,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("many");
-    TCase *tc = tcase_create("many");
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, the_list_is_as_long_as_it_can_be);
-    tcase_add_test(tc, equal_evidence_is_told_alike);
-    tcase_add_loop_test(tc, few_of_the_changes_that_are_told_are_none, 0, 2);
-    tcase_add_test(tc, a_guardrail_is_seldom_harmed_without_need);
-    suite_add_tcase(s, tc);
-    return kbt_run_suite(s);
+    return KBT_RUN_TIMES("many", 120, {the_list_is_as_long_as_it_can_be, 1}, {equal_evidence_is_told_alike, 1},
+                         {few_of_the_changes_that_are_told_are_none, 2},
+                         {a_guardrail_is_seldom_harmed_without_need, 1});
 }

@@ -476,22 +476,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("resampling");
-    TCase *draws = tcase_create("draws");
-    tcase_set_timeout(draws, 60);
-    tcase_add_test(draws, rows_enter_as_often_as_their_variance_says);
-    tcase_add_test(draws, an_empty_draw_keeps_the_likeliest_row);
-    tcase_add_test(draws, rows_that_add_no_direction_are_left_out);
-    tcase_add_test(draws, a_dictionary_does_not_pass_its_limit);
-    tcase_add_test(draws, nothing_is_admitted_between_draws);
-    tcase_add_test(draws, a_drawn_posterior_is_the_dense_one_over_its_dictionary);
-    tcase_add_test(draws, so_it_is_over_a_large_graph);
-    tcase_add_test(draws, a_shared_user_kernel_gives_the_bits_of_its_own);
-    tcase_add_test(draws, bkb_draws_after_every_reward);
-    tcase_add_test(draws, bbkb_draws_when_the_sum_of_variances_passes_its_ratio);
-    tcase_add_test(draws, within_a_batch_variances_fall_by_no_more_than_e_to_the_sum);
-    tcase_add_test(draws, snapshots_keep_the_sum_and_refuse_one_that_cannot_be);
-    tcase_add_loop_test(draws, variances_do_not_starve_where_nothing_was_seen, 0, 2);
-    suite_add_tcase(suite, draws);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES(
+        "resampling", 60, {rows_enter_as_often_as_their_variance_says, 1}, {an_empty_draw_keeps_the_likeliest_row, 1},
+        {rows_that_add_no_direction_are_left_out, 1}, {a_dictionary_does_not_pass_its_limit, 1},
+        {nothing_is_admitted_between_draws, 1}, {a_drawn_posterior_is_the_dense_one_over_its_dictionary, 1},
+        {so_it_is_over_a_large_graph, 1}, {a_shared_user_kernel_gives_the_bits_of_its_own, 1},
+        {bkb_draws_after_every_reward, 1}, {bbkb_draws_when_the_sum_of_variances_passes_its_ratio, 1},
+        {within_a_batch_variances_fall_by_no_more_than_e_to_the_sum, 1},
+        {snapshots_keep_the_sum_and_refuse_one_that_cannot_be, 1}, {variances_do_not_starve_where_nothing_was_seen, 2});
 }
