@@ -73,8 +73,8 @@ enum kb_err kb_engine_grow(struct kb_engine *e)
         KB_TRY(kb_ids_grow(&e->arm_ids, s->fresh_arms.n, s->fresh_arms.n_bytes, &e->moves));
         KB_TRY(kb_arms_grow(&e->arms, s->fresh_arms.n, &e->moves));
     }
-    KB_TRY(grow_doubles(e, &e->surprise, &e->cap_surprise,
-                        kb_engine_is_watching(e) ? e->arm_ids.n + s->fresh_arms.n : 0));
+    KB_TRY(
+        grow_doubles(e, &e->surprise, &e->cap_surprise, kb_engine_is_watching(e) ? e->arm_ids.n + s->fresh_arms.n : 0));
     KB_TRY(grow_nodes(e, e->users.n + s->fresh_users.n));
     KB_TRY(grow_doubles(e, &e->square_of, &e->cap_squares, e->users.n + s->fresh_users.n));
     KB_TRY(kb_assignments_grow(&e->assignments, s->n_assigned, &e->moves));

@@ -56,8 +56,8 @@ struct kb_staged {
     double *x;         /* observed events: context and features joined; one block per event, in `blocks` */
     void **block;
     size_t n_blocks, cap_blocks;
-    bool is_heavy;  /* a model-changing event is reserved: nothing else may join the batch */
-    bool is_closed; /* a dictionary event is reserved: nothing may follow */
+    bool is_heavy;        /* a model-changing event is reserved: nothing else may join the batch */
+    bool is_closed;       /* a dictionary event is reserved: nothing may follow */
     bool forgets_at_once; /* an event `changed` is reserved */
     /* Model changes: */
     bool has_spec;
@@ -161,8 +161,8 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
 /* The spec in force from here on. Another setting of forgetting counts from here. */
 void kb_engine_put_spec(struct kb_engine *e, const struct kb_spec *spec);
 
-/* Changes of what arms earn (engine_changes.c): a reward is compared with what is foretold, before it is learned; no arm
- * is surprising any more; whether one is, and then the event that says so. */
+/* Changes of what arms earn (engine_changes.c): a reward is compared with what is foretold, before it is learned; no
+ * arm is surprising any more; whether one is, and then the event that says so. */
 void kb_engine_compare(struct kb_engine *e, const struct kb_point *point, double reward);
 void kb_engine_calm(struct kb_engine *e);
 bool kb_engine_plan_change(const struct kb_engine *e, struct kb_event *next);

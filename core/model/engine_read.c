@@ -114,11 +114,10 @@ static size_t engine_bytes(const struct kb_engine *e)
 
     return sizeof(struct kb_engine_whole) + ids + e->cap_nodes * sizeof *e->node_of +
            e->cap_squares * sizeof *e->square_of + e->cap_surprise * sizeof *e->surprise +
-           kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) +
-           e->pending.bytes + e->pending.n_slots * KB_PENDING_SLOT_BYTES +
-           e->pending.cap_users * sizeof *e->pending.newest + e->arms.cap * sizeof(struct kb_arm) +
-           e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) + e->arms.rules_bytes +
-           e->assignments.cap * sizeof *e->assignments.of + posterior;
+           kb_history_bytes(&e->history) + kb_user_graph_bytes(&e->graph) + e->pending.bytes +
+           e->pending.n_slots * KB_PENDING_SLOT_BYTES + e->pending.cap_users * sizeof *e->pending.newest +
+           e->arms.cap * sizeof(struct kb_arm) + e->arms.n_catalogue * e->spec.arm_dim * sizeof(double) +
+           e->arms.rules_bytes + e->assignments.cap * sizeof *e->assignments.of + posterior;
 }
 
 /* Of the first ONE_SIDED_LEAST decisions nothing is said. Squares and sums are rounded as they are added up. */

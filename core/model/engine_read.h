@@ -140,7 +140,7 @@ struct kb_engine_counts {
     uint64_t valued;   /* rewards of which reward_sum is the sum: those, and what the model does not have */
     uint64_t compared; /* decisions of an apprentice, and the sum of their matches */
     double match_sum;
-    double halvings; /* that what was learned first has been forgotten by (spec/decay.h) */
+    double halvings;                 /* that what was learned first has been forgotten by (spec/decay.h) */
     uint64_t n_changes, last_change; /* events `changed`, and the last of them */
     double reward_sum;
     struct kb_route_stats routes[KB_ROUTE_N]; /* by the route that had drawn the arm: none is KB_ROUTE_STICKY */

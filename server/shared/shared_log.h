@@ -56,9 +56,10 @@ enum ld_shared_rc {
 /* The version of lines, which moves when a new kind of them comes; the log says up to which one may be written there.
  *
  *     1   all but those below
- *     2   decisions with slots */
+ *     2   decisions with slots; changes of what arms earn */
 #define LD_LOG_VERSION 2u
 #define LD_LOG_VERSION_SLOTS 2u
+#define LD_LOG_VERSION_CHANGES 2u
 
 /* The newest that this program knows; LAPLACED_LOG_VERSION=N lets a test's be an older one. chain.c */
 unsigned ld_log_version(void);

@@ -71,6 +71,8 @@ void ld_batch_commit_due(struct ld_tenant *t)
         return;
     if (kb_engine_due(t->engine, t->seq + 1, &next.ev) != KB_OK || next.ev.type == KB_EV_NONE)
         return;
+    if (next.ev.type == KB_EV_CHANGED && ld_shared_version(t) < LD_LOG_VERSION_CHANGES)
+        return; /* an older server would not know it */
     if (push_entry(t, &next, NULL) == KB_OK)
         ld_batch_flush(t);
 }

@@ -124,7 +124,7 @@ class Cut:
     def judge_moved(self, name, facts):
         """The same model, unless windows have closed since."""
         digest, more = self.client.digest(name), self.client.events(name, after=facts["seq"])
-        if any(e["type"] not in ("expired", "dictionary", "tuned") for e in more) or not more and digest != facts["digest"]:
+        if any(e["type"] not in ("expired", "dictionary", "tuned", "changed") for e in more) or not more and digest != facts["digest"]:
             self.faults.append(f"tenant {name} was {facts} and is {digest} with {more[:3]}")
 
     def judge_log(self, server, name, ledger):
