@@ -53,7 +53,7 @@ def test_answers_are_those_of_weighted_observations_and_survive_a_kill(boot, con
     server = boot("--snapshot-events", "40")
     client, rng = Client(server), np.random.default_rng(3)
     view = client.put_tenant("t", **configuration, **DIMENSIONS, forgetting=forgetting)
-    assert view["configuration"]["forgetting"] == view["parameters"]["forgetting"] == {"discount": 0.999, "half_life_s": 86400} | forgetting
+    assert view["configuration"]["forgetting"] == view["parameters"]["forgetting"] == {"discount": 0.999, "half_life_s": 86400, "detect_changes": False} | forgetting
     assert view["configuration"]["confidence"]["type"] == "fixed"
     client.put_arms("t", ARMS)
     drive(client, "t", rng, 60)

@@ -137,7 +137,7 @@ static void judge_run(const struct ld_ope_result *r, double truth, struct score 
 
 static void one_run(uint64_t run, bool learns, struct score *s)
 {
-    const struct ld_ope_options o = {.is_wanted = {true, true, true, true, true},
+    const struct ld_ope_options o = {.is_wanted = {true, true, true, true, true, true, true},
                                      .level = 0.95,
                                      .n_resamples = 300,
                                      .seed = run,
