@@ -196,7 +196,7 @@ def test_all_faults_of_a_body_are_told_in_its_order():
 
 
 def test_what_is_missing_is_told_behind_what_is_there():
-    body = b'{"zz":1,"top":0,"decision":"","user":3}'
+    body = b'{"zz":1,"top":0,"decision":"","user":3.5}'
     assert pointers(judge([("select", body)])[0]) == ["/zz", "/top", "/decision", "/user", "/context"]
     assert pointers(judge([("observe", b'{"reward":"1"}')])[0]) == ["/reward", "/user", "/arm", "/context"]
 
