@@ -32,7 +32,7 @@ void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct 
         l->health.since_ms = ld_now_ms();
     l->is_known = true;
     l->is_unfit = fit == PG_UNFIT || fit == PG_ALIEN || fit == PG_NEWER;
-    l->is_newer = fit == PG_NEWER;
+    l->health.is_newer = fit == PG_NEWER;
     l->epoch += !is_up;
     l->first += !is_up;
     l->health.is_up = is_up;
@@ -190,7 +190,7 @@ static bool is_hopeless(struct pg_log *l, struct ld_message *why)
 enum ld_shared_rc ld_pg_why_none(struct pg_log *l)
 {
     (void)pthread_mutex_lock(&l->lock);
-    const bool is_newer = l->is_newer;
+    const bool is_newer = l->health.is_newer;
     (void)pthread_mutex_unlock(&l->lock);
     return is_newer ? LD_SHARED_NEWER : LD_SHARED_DOWN;
 }
