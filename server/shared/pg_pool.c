@@ -2,7 +2,7 @@
  *
  * What a primary shows is not always what it has promised: after a crash it shows commits that no standby has. So a
  * connection writes something before it reads anything (PG_BEAT): once that commit has returned, a standby has
- * whatever stands before it in the primary's own log. */
+ * whatever stands before it in the primary's own log. Who is no server (is_reader) takes what it is shown. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -114,7 +114,7 @@ enum pg_fit ld_pg_prove(struct pg_log *l, struct pg_conn *c, int64_t deadline, s
     else
         (void)ld_pg_say(why, "", r != NULL ? PQresultErrorMessage(r) : c->why.text);
     PQclear(r);
-    if (fit == PG_FIT)
+    if (fit == PG_FIT && !l->config.is_reader)
         fit = beat(l, c, deadline, why);
     ld_pg_note(l, fit, n_standbys, why);
     return fit;
