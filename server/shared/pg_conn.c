@@ -435,8 +435,8 @@ static void say_version(struct pg_conn *c, int64_t deadline)
     r = ld_pg_next(c, deadline);
     if (ld_pg_is(r, PGRES_TUPLES_OK) && PQntuples(r) == 1 && atoi(PQgetvalue(r, 0, 0)) < ld_pg_schema_version())
         (void)ld_fail(&c->why,
-                      "the shared log's tables have version %s, this program knows %d: end all servers, then run"
-                      " laplacectl cluster init",
+                      "the shared log's tables have version %s, this program knows %d: run its laplacectl cluster init"
+                      " (docs/UPGRADE.md tells when all servers are to be ended before)",
                       PQgetvalue(r, 0, 0), ld_pg_schema_version());
     PQclear(r);
 }

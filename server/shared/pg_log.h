@@ -24,6 +24,7 @@ struct ld_pg_config {
     const char *node; /* this server's name: no other server's */
     int wait_ms;      /* how long a call may wait */
     bool is_trusted;  /* --log-sync=trusted: the primary's standbys and settings are not looked at */
+    bool is_reader;   /* it is no server: nothing is written, of itself either; so what it reads may be on one disk */
 };
 
 /* Whether the address can be read, and has no password: it is printed, and seen by whoever lists processes. 0, or -1

@@ -144,7 +144,6 @@ struct pg_log {
     struct ld_shared_turn *turns;
     struct ld_shared_health health;
     bool is_unfit;  /* it answers, and may not acknowledge */
-    bool is_newer;  /* its lines may be of a version that this program does not know */
     bool is_known;  /* health is more than a guess */
     unsigned first; /* of the addresses: the next connection begins there */
     unsigned epoch; /* moves when the log may not be used: connections of before are not used any more */

@@ -2,7 +2,7 @@
  *
  * What a primary shows is not always what it has promised: after a crash it shows commits that no standby has. So a
  * connection writes something before it reads anything (PG_BEAT): once that commit has returned, a standby has
- * whatever stands before it in the primary's own log. */
+ * whatever stands before it in the primary's own log. Who is no server (is_reader) takes what it is shown. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ void ld_pg_note(struct pg_log *l, enum pg_fit fit, int n_standbys, const struct 
         l->health.since_ms = ld_now_ms();
     l->is_known = true;
     l->is_unfit = fit == PG_UNFIT || fit == PG_ALIEN || fit == PG_NEWER;
-    l->is_newer = fit == PG_NEWER;
+    l->health.is_newer = fit == PG_NEWER;
     l->epoch += !is_up;
     l->first += !is_up;
     l->health.is_up = is_up;
@@ -114,7 +114,7 @@ enum pg_fit ld_pg_prove(struct pg_log *l, struct pg_conn *c, int64_t deadline, s
     else
         (void)ld_pg_say(why, "", r != NULL ? PQresultErrorMessage(r) : c->why.text);
     PQclear(r);
-    if (fit == PG_FIT)
+    if (fit == PG_FIT && !l->config.is_reader)
         fit = beat(l, c, deadline, why);
     ld_pg_note(l, fit, n_standbys, why);
     return fit;
@@ -190,7 +190,7 @@ static bool is_hopeless(struct pg_log *l, struct ld_message *why)
 enum ld_shared_rc ld_pg_why_none(struct pg_log *l)
 {
     (void)pthread_mutex_lock(&l->lock);
-    const bool is_newer = l->is_newer;
+    const bool is_newer = l->health.is_newer;
     (void)pthread_mutex_unlock(&l->lock);
     return is_newer ? LD_SHARED_NEWER : LD_SHARED_DOWN;
 }

@@ -55,7 +55,7 @@ static struct pg_conn *look(struct pg_log *l, struct pg_conn *c)
         fit = ld_pg_try(l, &c, deadline, &why);
     else
         fit = ld_pg_prove(l, c, deadline, &why);
-    if (fit == PG_FIT) {
+    if (fit == PG_FIT && !l->config.is_reader) {
         PQclear(ld_pg_ask(c, PG_PURGE, NULL, ld_pg_deadline(l)));
         PQclear(ld_pg_ask(c, PG_PURGE_COMMON, NULL, ld_pg_deadline(l)));
     }

@@ -123,6 +123,7 @@ struct ld_shared_summary {
 /* How the log is, as an operator wants to know it. */
 struct ld_shared_health {
     bool is_up;            /* the last call reached it, and it may acknowledge */
+    bool is_newer;         /* is_up is false since its lines may be of a version that this program does not know */
     int n_standbys;        /* that commits wait for; -1: unknown, or not asked (--log-sync=trusted) */
     int64_t since_ms;      /* wall clock: since when is_up is so */
     struct ld_message why; /* of is_up being false */

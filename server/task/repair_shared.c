@@ -170,7 +170,7 @@ static bool push(struct repairing *r)
     ld_text_init(&s.body);
     s.rc = r->id != 0 ? r->log->ops->take(r->log, r->id, &start, compare, r, &s.turn, &why)
                       : r->log->ops->make(r->log, r->name, &s.turn, &s.id, &why);
-    if (s.rc == LD_SHARED_OK && may_push(r)) {
+    if (s.rc == LD_SHARED_OK && may_push(r) && ld_shared_may_send(&s)) {
         s.at = r->at;
         r->out->n_lines = r->last - r->at.seq;
         send(r, &s);

@@ -28,6 +28,15 @@ struct ld_shared_batch ld_shared_last_sent(struct ld_shared_sender *s)
     return b;
 }
 
+bool ld_shared_may_send(struct ld_shared_sender *s)
+{
+    if (s->rc == LD_SHARED_OK && s->log->ops->version(s->turn) < LD_LOG_VERSION)
+        s->rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, s->why,
+                                              "there may be lines that older servers do not know: "
+                                              "laplacectl cluster upgrade, and ask again");
+    return s->rc == LD_SHARED_OK;
+}
+
 static bool put(struct ld_shared_sender *s)
 {
     const struct ld_shared_batch b = ld_shared_last_sent(s);

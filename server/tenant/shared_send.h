@@ -25,6 +25,9 @@ struct ld_shared_sender {
     struct ld_message *why;
 };
 
+/* In the turn: whether the log may have all lines that this program knows, since nobody looks through those that come.
+ * False with s->rc and *s->why. */
+bool ld_shared_may_send(struct ld_shared_sender *s);
 /* For ld_store_read. Not 0: s->rc tells. */
 int ld_shared_send_row(void *sender, const struct ld_row *row);
 /* The line that is kept, to be the turn's last batch. */

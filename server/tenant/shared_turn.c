@@ -228,7 +228,8 @@ static const char *refusal(enum ld_shared_rc rc)
     return said[rc] != NULL ? said[rc] : "the shared log cannot be reached; nothing was recorded";
 }
 
-/* What may be answered without the log does not wait for one that is known to be away. */
+/* What may be answered without the log does not wait for one that is known to be away. One that is newer is there, and
+ * others learn from it what is not followed here: that is refused, as in a turn. */
 static bool is_away(struct ld_tenant *t, const struct ld_op *op)
 {
     struct ld_shared_health health;
@@ -236,7 +237,7 @@ static bool is_away(struct ld_tenant *t, const struct ld_op *op)
     if (!op->is_plain || !t->settings.decides_alone || t->shared.turn != NULL)
         return false;
     t->world->shared->ops->health(t->world->shared, &health);
-    return !health.is_up;
+    return !health.is_up && !health.is_newer;
 }
 
 /* Of an op that has no turn. */

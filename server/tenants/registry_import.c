@@ -33,11 +33,7 @@ static void send_store(struct ld_tenants *r, const char *name, struct ld_store *
 
     ld_text_init(&s.body);
     s.rc = ld_nodes_ops(r)->make(r->world->shared, name, &s.turn, &s.id, &why);
-    if (s.rc == LD_SHARED_OK && ld_nodes_ops(r)->version(s.turn) < LD_LOG_VERSION)
-        s.rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, &why,
-                                             "it may have lines that older servers do not know: "
-                                             "laplacectl cluster upgrade, and ask again");
-    if (s.rc == LD_SHARED_OK) {
+    if (ld_shared_may_send(&s)) {
         const int rc = ld_store_read(store, 0, SIZE_MAX, ld_shared_send_row, &s);
         if (rc != LD_STORE_OK && s.rc == LD_SHARED_OK)
             s.rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, &why, "the file cannot be read");

@@ -45,6 +45,8 @@ def test_a_log_that_is_made_now_allows_the_newest_lines(database):
 def test_an_older_server_works_beside_a_newer_one_until_the_log_is_raised(database, two):
     new, old = two.clients()
     new.put_tenant("shop", algorithm="laplaced")
+    new.put_tenant("alone", algorithm="laplaced", on_log_failure="decide")
+    old.select("u", tenant="alone", candidates=["x"])
     for i in range(20):
         decision = two.clients()[i % 2].select(f"u{i % 3}", tenant="shop", candidates=["x", "y"])["decision"]
         two.clients()[(i + 1) % 2].reward(decision, i % 2, tenant="shop")
@@ -69,6 +71,9 @@ def test_an_older_server_works_beside_a_newer_one_until_the_log_is_raised(databa
     wait_for(lambda: ready(old).status == 503, what="an older server that is not ready")
     assert "lines of the shared log may have version 2, this program knows 1: upgrade it" in ready(old).json["detail"]
     assert old.stats("shop")["decisions"] == before and ready(new).status == 200
+    # It is there: who decides while it is away does not decide beside it, in a turn or before one.
+    for _ in range(2):
+        assert "upgraded" in old.call("POST", "/select", {"user": "u", "candidates": ["x"]}, tenant="alone", expect=503).json["detail"]
     assert "repair" not in two.servers[1].log() and "laplaced_chain_breaks_total 0" in old.call("GET", "/metrics").text
 
     two.servers[1].env = {}

@@ -675,8 +675,8 @@ static enum ld_shared_rc held(struct ld_shared_log *log, uint64_t id,
 
 static void health(struct ld_shared_log *log, struct ld_shared_health *out)
 {
-    (void)log;
-    *out = (struct ld_shared_health){.is_up = true, .n_standbys = -1};
+    const bool is_newer = ((const struct kbt_shared_log *)log)->version > ld_log_version();
+    *out = (struct ld_shared_health){.is_up = !is_newer, .is_newer = is_newer, .n_standbys = -1};
 }
 
 static void close_nothing(struct ld_shared_log *log)

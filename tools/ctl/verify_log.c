@@ -1,7 +1,8 @@
 /* laplacectl verify --log: the chain of hashes of tenants' logs in PostgreSQL, from their first line, without a server;
  * with --data each is held against the copy in the folder of a stopped server as well.
  *
- * The chain is checked where batches are read (shared/pg_turn.c): what comes here continues the batch before it. */
+ * The chain is checked where batches are read (shared/pg_turn.c): what comes here continues the batch before it. What
+ * others write meanwhile is left to the next time; where lines are rewritten meanwhile it begins anew. */
 #include "ctl/commands.h"
 
 #include <stdio.h>
@@ -17,11 +18,15 @@
 #include "store/store.h"
 
 #define PAGE_BYTES ((size_t)4 << 20)
+#define MOST_RESTARTS 20 /* each time lines were rewritten in between */
 
 struct check {
     struct ld_shared_log *log;
-    struct ld_store *store;    /* the copy; NULL: it is not looked at */
+    struct ld_shared_tenant t; /* as it was found: the log is read up to its tip, wherever that moves */
+    struct ld_store *store;    /* the copy; NULL: there is none */
+    struct ld_copy_mark mark;  /* of it */
     struct ld_shared_place at; /* behind the last batch that fits */
+    bool is_tip;               /* the batch at the tip has the hash that the tenant's row has */
     uint64_t last;             /* of the copy */
     uint64_t other;            /* the first line that the copy has otherwise; 0: none */
     struct ld_message why;     /* of a fault */
@@ -30,6 +35,15 @@ struct check {
 static int add_line(void *text, const struct ld_row *row)
 {
     return ld_text_export(text, row->text, row->n_text, row->answer);
+}
+
+/* Why the copy cannot be held against the log; NULL: it can. */
+static const char *incomparable(const struct check *k)
+{
+    if (k->mark.tenant != k->t.id)
+        return "the copy is another tenant's, and was not looked at";
+    return k->mark.generation < k->t.tip.generation ? "the copy is from before lines were rewritten: not looked at"
+                                                    : NULL;
 }
 
 /* As far as the copy goes. */
@@ -41,11 +55,13 @@ static enum ld_shared_rc look(void *arg, const struct ld_shared_batch *b)
     enum ld_shared_rc rc = LD_SHARED_OK;
 
     k->at = b->at;
-    if (k->store == NULL || k->other != 0 || before >= k->last)
+    if (b->at.seq == k->t.tip.seq)
+        k->is_tip = memcmp(b->at.hash, k->t.tip.hash, sizeof b->at.hash) == 0;
+    if (k->store == NULL || incomparable(k) != NULL || k->other != 0 || before >= k->last)
         return rc;
     ld_text_init(&have);
     if (ld_store_read(k->store, before, b->n, add_line, &have) != LD_STORE_OK)
-        rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_NOMEM, &k->why, "the copy cannot be read");
+        rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_NOMEM, &k->why, "the copy's lines");
     else if (have.n != b->n_body || memcmp(have.data, b->body, have.n) != 0)
         k->other = before + ld_shared_first_difference(have.data, have.n, b->body, b->n_body) + 1;
     ld_text_close(&have);
@@ -54,67 +70,94 @@ static enum ld_shared_rc look(void *arg, const struct ld_shared_batch *b)
     return rc;
 }
 
-/* To the end, which may move meanwhile. False with k->why. */
-static bool read_log(struct check *k, const char *name)
+static enum ld_shared_rc broken(struct check *k, const char *before, uint64_t line, const char *behind)
 {
-    struct ld_shared_tenant t;
-    uint64_t before;
-    bool is_new;
-
-    do {
-        enum ld_shared_rc rc = k->log->ops->find(k->log, name, false, &t, &is_new, &k->why);
-        before = k->at.seq;
-        if (rc == LD_SHARED_OK && k->at.seq == 0)
-            k->at = (struct ld_shared_place){.generation = LD_ANY_GENERATION};
-        if (rc == LD_SHARED_OK) {
-            const struct ld_shared_place place = k->at;
-            rc = k->log->ops->read(k->log, t.id, &place, PAGE_BYTES, look, k, &k->why);
-        }
-        if (rc == LD_SHARED_FORKED) {
-            const struct ld_message said = k->why;
-            (void)ld_fail(&k->why, "line %llu does not fit: %.300s",
-                          (unsigned long long)(k->at.seq > 0 ? k->at.seq + 1 : t.first), said.text);
-        }
-        if (rc != LD_SHARED_OK)
-            return false;
-    } while (k->at.seq != before);
-    if (k->at.seq < t.tip.seq)
-        return ld_fail(&k->why, "line %llu is not there", (unsigned long long)k->at.seq + 1) == 0;
-    if (k->at.seq == t.tip.seq && memcmp(k->at.hash, t.tip.hash, sizeof t.tip.hash) != 0)
-        return ld_fail(&k->why, "the tenant's row has another hash than line %llu", (unsigned long long)t.tip.seq) == 0;
-    return true;
+    return (enum ld_shared_rc)ld_fail_as(LD_SHARED_FORKED, &k->why, "%s %llu%.300s", before, (unsigned long long)line,
+                                         behind);
 }
 
-static bool open_copy(struct check *k, const char *data, const char *name)
+/* From its beginning to the tip that it has now. */
+static enum ld_shared_rc read_log(struct check *k, const char *name)
+{
+    enum ld_shared_rc rc = k->log->ops->find(k->log, name, false, &k->t, NULL, &k->why);
+    char said[sizeof k->why.text + 16];
+    uint64_t before = 0;
+
+    k->at = (struct ld_shared_place){.generation = k->t.tip.generation};
+    k->other = 0;
+    k->is_tip = k->t.tip.seq == 0;
+    while (rc == LD_SHARED_OK && k->at.seq < k->t.tip.seq) {
+        const struct ld_shared_place place = k->at;
+        before = place.seq;
+        rc = k->log->ops->read(k->log, k->t.id, &place, PAGE_BYTES, look, k, &k->why);
+        if (rc == LD_SHARED_OK && k->at.seq == before)
+            return broken(k, "line", before > 0 ? before + 1 : k->t.first, " is not there");
+    }
+    if (rc == LD_SHARED_FORKED) {
+        (void)snprintf(said, sizeof said, " does not fit: %s", k->why.text);
+        return broken(k, "line", k->at.seq > 0 ? k->at.seq + 1 : k->t.first, said);
+    }
+    if (rc == LD_SHARED_OK && !k->is_tip)
+        rc = broken(k, "the tenant's row has another hash than line", k->t.tip.seq, "");
+    return rc;
+}
+
+/* What is whole in itself. */
+static enum ld_shared_rc compare(struct check *k)
+{
+    if (k->store == NULL || incomparable(k) != NULL)
+        return LD_SHARED_OK;
+    if (k->other != 0)
+        return broken(k, "the copy has another line", k->other, "");
+    return k->last > k->at.seq ? broken(k, "the log ends at line", k->at.seq, ", and the copy goes on") : LD_SHARED_OK;
+}
+
+static enum ld_shared_rc open_copy(struct check *k, const char *data, const char *name)
 {
     char path[LD_PATH_MAX];
     uint64_t last_reset;
 
     return ld_folder_path(data, name, ".db", path) == 0 &&
-           ld_store_open_readonly(&k->store, path, &k->why) == LD_STORE_OK &&
-           ld_store_tip(k->store, &k->last, &last_reset) == LD_STORE_OK;
+                   ld_store_open_readonly(&k->store, path, &k->why) == LD_STORE_OK &&
+                   ld_store_copy_mark(k->store, &k->mark) == LD_STORE_OK &&
+                   ld_store_tip(k->store, &k->last, &last_reset) == LD_STORE_OK
+               ? LD_SHARED_OK
+               : LD_SHARED_NOMEM;
+}
+
+static void say(const struct check *k, enum ld_shared_rc rc, const char *name)
+{
+    const unsigned long long line = k->at.seq;
+
+    if (rc == LD_SHARED_FORKED)
+        lc_say("%-24s BROKEN     %s", name, k->why.text);
+    else if (rc != LD_SHARED_OK)
+        lc_say("%-24s cannot be read: %s", name, k->why.text);
+    else if (k->store == NULL)
+        lc_say("%-24s whole      to line %llu", name, line);
+    else if (incomparable(k) != NULL)
+        lc_say("%-24s whole      to line %llu; %s", name, line, incomparable(k));
+    else
+        lc_say("%-24s whole      to line %llu; the copy has the same to line %llu", name, line,
+               (unsigned long long)k->last);
 }
 
 static int verify(struct ld_shared_log *log, const char *data, const char *name)
 {
-    struct check k = {.log = log, .why = {"the copy cannot be read"}};
-    bool is_well = data == NULL || !ld_folder_has(data, name) || open_copy(&k, data, name);
+    struct check k = {.log = log, .why = {"the copy"}};
+    enum ld_shared_rc rc = LD_SHARED_OK;
 
-    is_well = is_well && read_log(&k, name);
-    if (is_well && k.other != 0)
-        is_well = ld_fail(&k.why, "the copy has another line %llu", (unsigned long long)k.other) == 0;
-    if (is_well && k.store != NULL && k.last > k.at.seq)
-        is_well = ld_fail(&k.why, "the log ends at line %llu, the copy at %llu", (unsigned long long)k.at.seq,
-                          (unsigned long long)k.last) == 0;
-    if (!is_well)
-        lc_say("%-24s BROKEN     %s", name, k.why.text);
-    else if (k.store != NULL)
-        lc_say("%-24s whole      to line %llu; the copy has the same to line %llu", name, (unsigned long long)k.at.seq,
-               (unsigned long long)k.last);
-    else
-        lc_say("%-24s whole      to line %llu", name, (unsigned long long)k.at.seq);
+    if (data != NULL && ld_folder_has(data, name))
+        rc = open_copy(&k, data, name);
+    if (rc == LD_SHARED_OK)
+        rc = read_log(&k, name);
+    for (int n = 0; rc == LD_SHARED_REWRITTEN && n < MOST_RESTARTS; n++)
+        rc = read_log(&k, name);
+    if (rc == LD_SHARED_OK)
+        rc = compare(&k);
+    say(&k, rc, name);
     ld_store_close(k.store);
-    return is_well ? 0 : 1;
+    return rc == LD_SHARED_OK ? 0 : 1;
 }
 
 struct names {
@@ -154,7 +197,8 @@ static int verify_all(struct ld_shared_log *log, const char *data)
 
 int lc_verify_log(const char *url, const char *data, const char *name)
 {
-    const struct ld_pg_config config = {.url = url, .node = "laplacectl", .wait_ms = 5000, .is_trusted = true};
+    const struct ld_pg_config config = {
+        .url = url, .node = "laplacectl", .wait_ms = 5000, .is_trusted = true, .is_reader = true};
     struct ld_shared_log *log = NULL;
     struct ld_message why;
     int fd = -1, status;

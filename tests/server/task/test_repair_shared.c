@@ -421,6 +421,30 @@ START_TEST(a_copy_that_only_lacks_an_erasure_keeps_nothing_of_the_user)
 }
 END_TEST
 
+/* A backup may be from before the log allowed the lines that the copies have. */
+START_TEST(lines_are_put_back_where_the_log_allows_the_newest_alone)
+{
+    struct ld_repaired out;
+    struct ld_problem p;
+
+    begin(30, CONFIGURATION);
+    fill(0, MANY);
+    lose(5);
+    const size_t n = the_tenant()->n;
+    shared.version = LD_LOG_VERSION - 1;
+    ck_assert_int_eq(repair(1, LD_REPAIR_PUSH, &out, &p), 503);
+    ck_assert_msg(strstr(p.detail, "laplacectl cluster upgrade, and ask again") != NULL, "%s", p.detail);
+    ck_assert_uint_eq(the_tenant()->n, n);
+    shared.version = LD_LOG_VERSION;
+    ck_assert_int_eq(repair(1, LD_REPAIR_PUSH, &out, &p), 200);
+    open_all();
+    fill(MANY, 10);
+    compare_nodes();
+    forget_lost(5);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN_TIMES("repair_shared", 60, {lines_that_the_log_has_lost_come_back_from_a_copy_when_asked, 4},
@@ -432,5 +456,6 @@ int main(void)
                          {a_summary_is_not_put_into_a_log_that_never_had_the_tenant, 1},
                          {a_number_that_another_tenant_has_by_now_tells_nothing, 1},
                          {lines_that_were_kept_are_kept_when_others_of_their_numbers_are, 1},
-                         {a_copy_that_only_lacks_an_erasure_keeps_nothing_of_the_user, 1});
+                         {a_copy_that_only_lacks_an_erasure_keeps_nothing_of_the_user, 1},
+                         {lines_are_put_back_where_the_log_allows_the_newest_alone, 1});
 }

@@ -894,6 +894,25 @@ START_TEST(a_tenant_that_chose_nothing_refuses_while_the_log_is_away)
 }
 END_TEST
 
+/* It is there, and others learn from it what this server does not follow: it is not away. */
+START_TEST(a_log_that_is_newer_is_not_away)
+{
+    begin_with(ALONE, FOUR);
+    expect_status(node[1].t, op_plain(node[1].t, "{\"user\":\"u\"}", "d1"), 200);
+    setenv("LAPLACED_LOG_VERSION", "1", 1);
+    for (int i = 0; i < 2; i++) {
+        struct ld_op *op = op_plain(node[1].t, "{\"user\":\"u\"}", "d2");
+        ck_assert_int_eq(settle_op(node[1].t, op), 503);
+        ck_assert_ptr_nonnull(strstr(op->problem->detail, "upgraded"));
+        ld_op_free(op);
+    }
+    ck_assert_uint_eq(node[1].metrics.shared.unrecorded, 0);
+    unsetenv("LAPLACED_LOG_VERSION");
+    expect_status(node[1].t, op_plain(node[1].t, "{\"user\":\"u\"}", "d2"), 200);
+    end();
+}
+END_TEST
+
 /* Slots are of version 2 of the lines. Who knows version 1 alone (LAPLACED_LOG_VERSION) goes on beside others until the
  * log allows 2, and then neither reads nor writes; nothing is a fork, and it goes on where it was when it is a newer
  * one. */
@@ -960,6 +979,7 @@ int main(void)
     tcase_add_loop_test(single, a_tenant_that_chose_so_decides_while_the_log_is_away_and_records_nothing, 0, 2);
     tcase_add_test(single, a_decision_whose_outcome_is_unknown_is_not_called_unrecorded);
     tcase_add_test(single, a_tenant_that_chose_nothing_refuses_while_the_log_is_away);
+    tcase_add_test(single, a_log_that_is_newer_is_not_away);
     tcase_add_test(single, a_newer_server_writes_what_older_ones_know_and_an_older_one_keeps_away);
     tcase_add_test(single, a_full_disk_of_a_copy_loses_nothing_that_the_log_has);
     suite_add_tcase(suite, single);
