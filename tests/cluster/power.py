@@ -94,7 +94,7 @@ class Power:
             disk.lose()
         for instance in sorted(instances, key=lambda i: i.is_standby):
             siege.database.begin(instance, is_waiting=False)
-        wait_for(lambda: all(i.answers() for i in instances))
+        wait_for(lambda: all(i.answers() for i in instances), 120)  # they read their logs again, perhaps on a busy machine
         siege.database.wait_synchronous()
         for server in servers:
             siege.servers.start(server)
