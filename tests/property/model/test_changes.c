@@ -304,6 +304,25 @@ START_TEST(snapshots_know_surprise)
 }
 END_TEST
 
+/* Where the line may not be written, what else is due is told in its place. */
+START_TEST(a_change_that_may_not_be_written_is_not_due)
+{
+    struct kbt_log log;
+    const struct kb_spec spec = spec_of(&subjects[0]);
+    struct kb_event next;
+
+    open_log(&log, &spec);
+    teach_rates(&log, 0, 600, before);
+    for (size_t i = 600; i < 900 && !(log.live->surprise[0] >= BOUND); i++)
+        teach_rates(&log, i, 1, after);
+    ck_assert_int_eq(kb_engine_due(log.live, log.n + 1, false, &next), KB_OK);
+    ck_assert_int_eq(next.type, KB_EV_NONE);
+    ck_assert_int_eq(kb_engine_due(log.live, log.n + 1, true, &next), KB_OK);
+    ck_assert_int_eq(next.type, KB_EV_CHANGED);
+    kbt_log_close(&log);
+}
+END_TEST
+
 /* Builds that take their time: the change waits for their end, and folds follow. */
 START_TEST(a_change_waits_for_a_build)
 {
@@ -406,6 +425,7 @@ int main(void)
     tcase_add_loop_test(all, surprise_is_what_its_definition_says, 0, N_SUBJECTS);
     tcase_add_loop_test(all, hardly_any_alarm_is_false, 0, 5);
     tcase_add_loop_test(all, snapshots_know_surprise, 0, N_SUBJECTS);
+    tcase_add_test(all, a_change_that_may_not_be_written_is_not_due);
     tcase_add_test(all, a_change_waits_for_a_build);
     tcase_add_loop_test(all, who_does_not_ask_for_it_has_none, 0, 3);
     tcase_add_test(all, what_no_model_takes_is_refused);
