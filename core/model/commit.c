@@ -185,7 +185,7 @@ enum kb_err kb_commit_due(struct kb_commit *c, int64_t at_ms, const struct kb_co
                           struct kb_errmsg *msg)
 {
     struct kb_event next = {.type = KB_EV_NONE};
-    const enum kb_err rc = c->seq > 0 ? kb_engine_due(c->engine, c->seq + 1, &next) : KB_OK;
+    const enum kb_err rc = c->seq > 0 ? kb_engine_due(c->engine, c->seq + 1, true, &next) : KB_OK;
 
     return rc == KB_OK && next.type != KB_EV_NONE ? kb_commit_one(c, &next, at_ms, hooks, msg) : rc;
 }

@@ -12,7 +12,11 @@
  * At that the writer adds an event, behind the batch: what has been learned so far, of all arms, counts LEFT of what it
  * did. It is a step of forgetting by log2(1 / LEFT) halvings at once (decay.h), so folds that teach nothing need not
  * know why. Scales stay. Surprises begin at 0 with each posterior, so that a fold which is quiet up to it has them,
- * too; they are state, in digest and snapshot.
+ * too; they are state, in digest and snapshot. A line that stands is taken by every fold: of a log without a user, too,
+ * who alone has had the arm.
+ *
+ * Only whole rewards are compared, in an order that does not depend on them: those of observations, and of decisions
+ * where the first reward is the last one and a window that closes brings none.
  *
  * Cost: a prediction a reward. O(arms) for a change that is looked for. */
 #include "model/engine_impl.h"
@@ -32,7 +36,8 @@
 
 bool kb_engine_is_watching(const struct kb_engine *e)
 {
-    return e->spec.forgetting.type != KB_FORGET_NONE && e->spec.forgetting.detects_changes && kb_engine_is_tuned(e);
+    return e->spec.forgetting.type != KB_FORGET_NONE && e->spec.forgetting.detects_changes &&
+           e->spec.aggregation == KB_AGG_FIRST && kb_engine_is_tuned(e);
 }
 
 /* ---- surprise -------------------------------------------------------------------------------------------- */
@@ -97,20 +102,25 @@ static struct kb_decay decay_after(const struct kb_engine *e, const struct kb_ev
     return decay;
 }
 
+/* Where nothing is forgotten, or a reset is on its way, nobody plans the event, and it does nothing. */
+static bool takes_changes(const struct kb_engine *e)
+{
+    return e->spec.forgetting.type != KB_FORGET_NONE && !kb_engine_is_rebuilding(e);
+}
+
 static enum kb_err reserve_changed(struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg)
 {
     if (e->staged->n_events > 0)
         return KB_EBUSY;
-    if (kb_ids_find(&e->arm_ids, ev->as.changed.arm) == KB_ID_NONE)
-        return kb_fail(KB_ENOTFOUND, msg, "/arm", "unknown arm '%.100s'", ev->as.changed.arm);
     if (!(ev->as.changed.left >= KB_LEAST_SCALE && ev->as.changed.left < 1))
         return kb_fail(KB_EINVAL, msg, "/left", "expected a number from %g, below 1", KB_LEAST_SCALE);
-    if (!kb_engine_is_watching(e) || kb_engine_is_rebuilding(e))
-        return kb_fail(KB_ECONFLICT, msg, "/type", "nothing is forgotten by changes here, or not now");
+    e->staged->is_closed = true;
+    if (!takes_changes(e))
+        return KB_OK;
     const struct kb_decay decay = decay_after(e, ev);
     if (!(kb_decay_halvings(&decay, &e->spec.forgetting) <= KB_MOST_HALVINGS))
         return kb_fail(KB_ERANGE, msg, "/left", "more than %g halvings would have passed", KB_MOST_HALVINGS);
-    e->staged->is_closed = e->staged->forgets_at_once = true;
+    e->staged->forgets_at_once = true;
     return KB_OK;
 }
 
@@ -125,12 +135,14 @@ static void prepare_changed(struct kb_engine *e, const struct kb_event *ev)
 {
     const double unit = unit_after(e, ev);
 
-    if (!kb_engine_is_quiet(e, ev->seq) && unit > kb_posterior_unit(e->posterior))
+    if (takes_changes(e) && !kb_engine_is_quiet(e, ev->seq) && unit > kb_posterior_unit(e->posterior))
         kb_posterior_prepare_unit(e->posterior, unit, &e->scratch);
 }
 
 static void apply_changed(struct kb_engine *e, const struct kb_event *ev)
 {
+    if (!takes_changes(e))
+        return;
     kb_decay_jump(&e->decay, ev->as.changed.left, ev->seq);
     kb_engine_take_unit(e, ev->seq);
     kb_engine_calm(e);

@@ -38,6 +38,7 @@ struct kb_staged_point {
     uint32_t level;     /* that it teaches: 0 without a rule that reads levels */
     double importance;  /* of its draw (tuning.h); 0: not known */
     bool is_open;       /* deviations know of it already (engine_open.c) */
+    bool is_decided;    /* of a decision, and no observation */
     const double *x;
 };
 

@@ -74,6 +74,7 @@ static struct kb_staged_point point_of_slot(const struct kb_pending_entry *entry
                                     .level = slot->level,
                                     .importance = slot->importance,
                                     .is_open = slot->is_open,
+                                    .is_decided = true,
                                     .x = slot->x};
 }
 

@@ -280,7 +280,7 @@ bool kb_engine_is_refresh_due(const struct kb_engine *e, size_t n_more)
 }
 
 /* What is finished goes first; while a reset is on its way the model in force is let alone. */
-enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next)
+enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, bool may_change, struct kb_event *next)
 {
     struct kb_spec spec = e->spec;
     bool is_due = false;
@@ -306,7 +306,7 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *ne
         KB_TRY(plan_refit(e, spec, seq, next)); /* which is a reset as well */
     else if (is_due)
         KB_TRY(kb_engine_plan_reset(e, spec, seq, next));
-    else if (kb_engine_plan_change(e, next))
+    else if (may_change && kb_engine_plan_change(e, next))
         return KB_OK;
     else if (e->build == NULL)
         KB_TRY(kb_engine_plan_waiting(e, next));

@@ -140,7 +140,7 @@ void kb_engine_teach(struct kb_engine *e, const struct kb_staged_point *pt, doub
     e->square_of[pt->user] += d_square;
     if (kb_engine_is_quiet(e, pt->seq))
         return;
-    if (d_count > 0)
+    if (d_count > 0 && !(pt->is_decided && e->spec.has_default_reward))
         kb_engine_compare(e, &point, d_sum);
     if (pt->is_open)
         kb_posterior_learn_open(e->posterior, &point, delta.d_count, delta.d_sum, d_square, &e->scratch);

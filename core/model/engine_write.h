@@ -32,8 +32,8 @@ void kb_engine_build_afresh_from(struct kb_engine *e, uint64_t seq);
 
 /* A dictionary reset that the engine's own state calls for (exact_limit passed; a median lengthscale
  * moved; a learned user kernel wants a refresh; a dictionary is to be resampled), to be handled as a batch of its own
- * before new events. next->type KB_EV_NONE when nothing is due. */
-enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, struct kb_event *next);
+ * before new events; and a change, where its line may be written. next->type KB_EV_NONE when nothing is due. */
+enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, bool may_change, struct kb_event *next);
 
 /* The reset that somebody asks for: the posterior built anew from the history, under the values in force; the first
  * one, behind a summary. KB_EV_NONE when nothing has been learned yet, or when a reset is on its way. */

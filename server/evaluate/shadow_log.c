@@ -83,6 +83,8 @@ static enum kb_err take_summary(struct ld_shadow *s, struct kb_event ev, struct 
         part.in_force = NULL; /* it has found out nothing of its own yet */
         part.n_tunings = 0;
     }
+    if (part.part == KB_PART_END) /* nor has it changed, whatever the tenant's model has */
+        part.totals.decay.n_changes = part.totals.decay.last_change = 0;
     KB_TRY(ld_shadow_commit(s, ev, msg));
     s->has_begun = true;
     if (part.part != KB_PART_END)

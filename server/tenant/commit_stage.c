@@ -59,8 +59,8 @@ static enum kb_err grow_beside(struct ld_batch *b)
     return ld_batch_grow(b, b->commit.n + 2);
 }
 
-/* Before new events: a dictionary reset, or the end of one that was begun. It is not urgent: when it cannot be had now,
- * the next batch asks again. */
+/* Before new events: a dictionary reset, or the end of one that was begun; a change, where all servers know the line.
+ * It is not urgent: when it cannot be had now, the next batch asks again. */
 void ld_batch_commit_due(struct ld_tenant *t)
 {
     struct ld_entry next = {0};
@@ -69,10 +69,9 @@ void ld_batch_commit_due(struct ld_tenant *t)
         return;
     if (t->has_failed || grow_beside(t->batch) != KB_OK)
         return;
-    if (kb_engine_due(t->engine, t->seq + 1, &next.ev) != KB_OK || next.ev.type == KB_EV_NONE)
+    const bool may_change = ld_shared_version(t) >= LD_LOG_VERSION_CHANGES;
+    if (kb_engine_due(t->engine, t->seq + 1, may_change, &next.ev) != KB_OK || next.ev.type == KB_EV_NONE)
         return;
-    if (next.ev.type == KB_EV_CHANGED && ld_shared_version(t) < LD_LOG_VERSION_CHANGES)
-        return; /* an older server would not know it */
     if (push_entry(t, &next, NULL) == KB_OK)
         ld_batch_flush(t);
 }

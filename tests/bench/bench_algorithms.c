@@ -112,7 +112,7 @@ static void redraw(struct bench_subject *s)
 {
     struct kb_event next;
 
-    if (kb_engine_due(s->engine, s->seq + 1, &next) != KB_OK || next.type != KB_EV_DICTIONARY)
+    if (kb_engine_due(s->engine, s->seq + 1, true, &next) != KB_OK || next.type != KB_EV_DICTIONARY)
         bench_die(NAME, "redraw");
     bench_fold(s, &next);
 }

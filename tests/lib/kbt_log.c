@@ -264,7 +264,7 @@ static void run_due(struct kbt_log *log)
     if (log->n == 0)
         return;
     run_build(log, kbt_delay);
-    ck_assert_int_eq(kb_engine_due(log->live, log->n + 1, &next), KB_OK);
+    ck_assert_int_eq(kb_engine_due(log->live, log->n + 1, true, &next), KB_OK);
     if (next.type == KB_EV_NONE)
         return;
     ck_assert_int_eq(kb_commit_add(way(log), &next, log->now_ms, NULL), KB_OK);

@@ -256,6 +256,7 @@ static struct kb_spec spec_of(const struct player *p)
         spec.forgetting.discount = p->task->discount;
         spec.forgetting.detects_changes &= !p->row->is_blind;
     }
+    spec.has_default_reward = false; /* each decision has a reward of its own, so that changes are looked for */
     if (!spec.is_tuned) {
         spec.repr.lambda = spec.repr.mu = 0.25;
         spec.arm_kernel.lengthscale = MAP_LENGTHSCALE;

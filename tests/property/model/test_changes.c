@@ -271,6 +271,104 @@ START_TEST(hardly_any_alarm_is_false)
 }
 END_TEST
 
+/* ---- decisions ---------------------------------------------------------------------------------------------- */
+
+static const char *name_of(size_t i)
+{
+    static char id[24];
+
+    snprintf(id, sizeof id, "d%zu", i);
+    return id;
+}
+
+static void decide(struct kbt_log *log, size_t i, size_t arm)
+{
+    const struct kb_ev_slot slot = {arm_names[arm], places[arm]};
+
+    log->now_ms++;
+    live(log, (struct kb_event){.type = KB_EV_DECIDED,
+                                .as.decided = {.decision = name_of(i),
+                                               .user = "u",
+                                               .slots = &slot,
+                                               .n_slots = 1,
+                                               .propensity = 0.5,
+                                               .expires_at_ms = INT64_MAX / 2}});
+}
+
+static void reward(struct kbt_log *log, size_t i, double value)
+{
+    live(log, kbt_rewarded(name_of(i), value));
+    kbt_log_finish_builds(log);
+}
+
+/* Where each decision has one reward, and nothing is learned of it when its window closes. */
+START_TEST(rewards_of_decisions_are_watched)
+{
+    struct kbt_log log;
+    struct kb_spec spec = spec_of(&subjects[0]);
+
+    spec.has_default_reward = false;
+    open_log(&log, &spec);
+    for (size_t i = 0; i < 900; i++) {
+        decide(&log, i, i % N_ARMS);
+        reward(&log, i, click(i, (i < 600 ? before : after)[i % N_ARMS]));
+        ck_assert(i >= 600 || count_changes(&log) == 0);
+    }
+    ck_assert_uint_ge(count_changes(&log), 1);
+    expect_fold(&log, false);
+    kbt_log_close(&log);
+}
+END_TEST
+
+/* The first part of a reward falls short of the whole, though nothing changes. */
+START_TEST(rewards_in_parts_give_no_alarm)
+{
+    struct kbt_log log;
+    struct kb_spec spec = spec_of(&subjects[0]);
+
+    spec.has_default_reward = false;
+    spec.aggregation = _i == 0 ? KB_AGG_SUM : KB_AGG_LAST;
+    open_log(&log, &spec);
+    for (size_t i = 0; i < 1000; i++) {
+        decide(&log, i, i % 2);
+        for (size_t k = 0; k < 3; k++)
+            reward(&log, i, _i == 0 ? click(3 * i + k, .5) : (double)k + click(3 * i + k, .5));
+    }
+    ck_assert_uint_eq(count_changes(&log), 0);
+    kbt_log_close(&log);
+}
+END_TEST
+
+/* Rewards come at once, and zeros when windows close: first there are rewards alone, and at the end zeros alone. */
+START_TEST(a_start_and_an_end_of_traffic_give_no_alarm)
+{
+    enum { N = 1200, WINDOW = 400 };
+    struct kbt_log log;
+    const struct kb_spec spec = spec_of(&subjects[0]);
+
+    ck_assert(spec.has_default_reward);
+    open_log(&log, &spec);
+    for (size_t i = 0; i < N + WINDOW; i++) {
+        if (i < N)
+            decide(&log, i, i % 2);
+        if (i < N && click(i, .3))
+            reward(&log, i, 1);
+        if (i < WINDOW || click(i - WINDOW, .3))
+            continue;
+        live(&log, (struct kb_event){.type = KB_EV_EXPIRED,
+                                     .as.expired = {.decision = name_of(i - WINDOW), .has_reward = true}});
+        kbt_log_finish_builds(&log);
+    }
+    ck_assert_uint_eq(count_changes(&log), 0);
+    for (size_t i = 0; i < 600; i++) /* observations are told when they are made */
+        teach(&log, i, i % 2, i < 300 || i % 2 == 1);
+    ck_assert_uint_ge(count_changes(&log), 1);
+    expect_fold(&log, false);
+    expect_fold(&log, true);
+    kbt_log_close(&log);
+}
+END_TEST
+
 /* ---- state ------------------------------------------------------------------------------------------------- */
 
 /* From a snapshot in the middle of what surprises, over the change, a fold ends where the live model does. */
@@ -299,6 +397,58 @@ START_TEST(snapshots_know_surprise)
     log.live->surprise[1] += 1e-9;
     struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, false);
     ck_assert_uint_ne(kb_engine_digest(fold), kb_engine_digest(log.live));
+    kb_engine_free(fold);
+    kbt_log_close(&log);
+}
+END_TEST
+
+/* Where the line may not be written, what else is due is told in its place. */
+START_TEST(a_change_that_may_not_be_written_is_not_due)
+{
+    struct kbt_log log;
+    const struct kb_spec spec = spec_of(&subjects[0]);
+    struct kb_event next;
+
+    open_log(&log, &spec);
+    teach_rates(&log, 0, 600, before);
+    for (size_t i = 600; i < 900 && !(log.live->surprise[0] >= BOUND); i++)
+        teach_rates(&log, i, 1, after);
+    ck_assert_int_eq(kb_engine_due(log.live, log.n + 1, false, &next), KB_OK);
+    ck_assert_int_eq(next.type, KB_EV_NONE);
+    ck_assert_int_eq(kb_engine_due(log.live, log.n + 1, true, &next), KB_OK);
+    ck_assert_int_eq(next.type, KB_EV_CHANGED);
+    kbt_log_close(&log);
+}
+END_TEST
+
+/* An erasure folds the log quietly, without the user, who alone has had the arm of the alarm. */
+START_TEST(a_log_without_the_user_of_the_alarm_folds)
+{
+    struct kbt_log log;
+    const struct kb_spec spec = spec_of(&subjects[0]);
+    struct kb_engine *fold = NULL;
+    struct kb_errmsg msg = {.text = ""};
+
+    open_log(&log, &spec);
+    teach_rates(&log, 0, 300, before);
+    for (size_t i = 0; i < 400 && count_changes(&log) == 0; i++)
+        live(&log,
+             (struct kb_event){
+                 .type = KB_EV_OBSERVED,
+                 .as.observed = {.user = "alone", .arm = {"elsewhere", NULL}, .reward = i < 200, .propensity = 1}});
+    ck_assert_uint_eq(count_changes(&log), 1);
+    ck_assert_int_eq(kb_engine_new(&fold, kbt_key), KB_OK);
+    kb_engine_fold_quietly_until(fold, log.n + 1);
+    for (size_t i = 0; i < log.n; i++) {
+        struct kb_event ev = log.event[i];
+
+        ck_assert(ev.type != KB_EV_CHANGED || strcmp(ev.as.changed.arm, "elsewhere") == 0);
+        if (ev.type == KB_EV_OBSERVED && strcmp(ev.as.observed.user, "alone") == 0)
+            ev = (struct kb_event){.type = KB_EV_REDACTED, .seq = ev.seq, .at_ms = ev.at_ms};
+        ck_assert_msg(kb_engine_fold(fold, &ev, &msg) == KB_OK, "event %zu: %s %s", i + 1, msg.pointer, msg.text);
+    }
+    ck_assert_uint_eq(fold->decay.n_changes, 1);
+    ck_assert_uint_eq(kb_ids_find(&fold->arm_ids, "elsewhere"), KB_ID_NONE);
     kb_engine_free(fold);
     kbt_log_close(&log);
 }
@@ -359,9 +509,12 @@ START_TEST(who_does_not_ask_for_it_has_none)
     teach_rates(&log, 600, 400, after);
     ck_assert_uint_eq(count_changes(&log), 0);
     ck_assert(log.live->surprise == NULL && log.live->cap_surprise == 0);
-    struct kb_errmsg msg = {.text = ""};
-    ck_assert_int_eq(kbt_log_live(&log, (struct kb_event){.type = KB_EV_CHANGED, .as.changed = {"a0", 0.5}}, &msg),
-                     KB_ECONFLICT);
+    const double base = log.live->decay.base;
+    live(&log, (struct kb_event){.type = KB_EV_CHANGED, .as.changed = {"a0", 0.5}}); /* it stands, whoever reads it */
+    ck_assert_double_eq_tol(log.live->decay.base, _i == 0 ? base : base + 1, 1e-15);
+    teach_rates(&log, 1000, 30, after);
+    expect_fold(&log, false);
+    expect_fold(&log, true);
     kbt_log_close(&log);
 }
 END_TEST
@@ -372,8 +525,11 @@ START_TEST(what_no_model_takes_is_refused)
         const char *arm;
         double left;
         enum kb_err rc;
-    } wrong[] = {{"nobody", 0.5, KB_ENOTFOUND}, {"a0", 0, KB_EINVAL},   {"a0", 1, KB_EINVAL},
-                 {"a0", -1, KB_EINVAL},         {"a0", NAN, KB_EINVAL}, {"a0", 1e-13, KB_EINVAL}};
+    } wrong[] = {{"a0", 0, KB_EINVAL},
+                 {"a0", 1, KB_EINVAL},
+                 {"a0", -1, KB_EINVAL},
+                 {"a0", NAN, KB_EINVAL},
+                 {"a0", 1e-13, KB_EINVAL}};
     struct kbt_log log;
     const struct kb_spec spec = spec_of(&subjects[0]);
 
@@ -387,7 +543,8 @@ START_TEST(what_no_model_takes_is_refused)
         ck_assert_int_eq(kbt_log_live(&log, ev, &msg), wrong[i].rc);
     }
     ck_assert_uint_eq(kb_engine_digest(log.live), digest);
-    live(&log, (struct kb_event){.type = KB_EV_CHANGED, .as.changed = {"a0", 0.5}});
+    live(&log,
+         (struct kb_event){.type = KB_EV_CHANGED, .as.changed = {"nobody", 0.5}}); /* nothing depends on the arm */
     ck_assert_double_eq_tol(log.live->decay.base, 1, 1e-15);
     live(&log, (struct kb_event){.type = KB_EV_FORGOTTEN}); /* and all of it, which begins anew */
     ck_assert_uint_eq(log.live->decay.n_changes, 0);
@@ -405,7 +562,12 @@ int main(void)
     tcase_add_loop_test(all, what_is_left_is_a_model_of_the_weights, 0, N_SUBJECTS);
     tcase_add_loop_test(all, surprise_is_what_its_definition_says, 0, N_SUBJECTS);
     tcase_add_loop_test(all, hardly_any_alarm_is_false, 0, 5);
+    tcase_add_test(all, rewards_of_decisions_are_watched);
+    tcase_add_loop_test(all, rewards_in_parts_give_no_alarm, 0, 2);
+    tcase_add_test(all, a_start_and_an_end_of_traffic_give_no_alarm);
     tcase_add_loop_test(all, snapshots_know_surprise, 0, N_SUBJECTS);
+    tcase_add_test(all, a_change_that_may_not_be_written_is_not_due);
+    tcase_add_test(all, a_log_without_the_user_of_the_alarm_folds);
     tcase_add_test(all, a_change_waits_for_a_build);
     tcase_add_loop_test(all, who_does_not_ask_for_it_has_none, 0, 3);
     tcase_add_test(all, what_no_model_takes_is_refused);

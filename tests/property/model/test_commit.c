@@ -170,7 +170,7 @@ static void run_due(struct world *w)
 {
     struct kb_event next;
 
-    ck_assert_int_eq(kb_engine_due(w->commit.engine, w->commit.seq + 1, &next), KB_OK);
+    ck_assert_int_eq(kb_engine_due(w->commit.engine, w->commit.seq + 1, true, &next), KB_OK);
     if (next.type == KB_EV_NONE)
         return;
     ck_assert_int_eq(kb_commit_add(&w->commit, &next, 1, NULL), KB_OK);

@@ -795,7 +795,7 @@ START_TEST(a_resampling_without_memory_leaves_the_last_dictionary)
     const uint64_t before = kb_engine_digest(log.live);
     for (size_t at = 1;; at++) {
         kbt_alloc_watch(at);
-        enum kb_err rc = kb_engine_due(log.live, log.n + 1, &next);
+        enum kb_err rc = kb_engine_due(log.live, log.n + 1, true, &next);
         next.seq = log.n + 1;
         if (rc == KB_OK)
             rc = kb_engine_reserve(log.live, &next, NULL);
@@ -886,7 +886,7 @@ START_TEST(a_learned_kernel_is_refreshed_exactly_when_due)
     kbt_log_open(&log);
     ck_assert_int_eq(kbt_log_live(&log, kbt_configured(&spec, 1), NULL), KB_OK);
     for (size_t i = 0; i < 13; i++) {
-        ck_assert_int_eq(kb_engine_due(log.live, log.n + 1, &next), KB_OK);
+        ck_assert_int_eq(kb_engine_due(log.live, log.n + 1, true, &next), KB_OK);
         ck_assert_int_eq(next.type, KB_EV_NONE);
         ck_assert(mean_of(log.live, "u9") == 0);
         observe(&log, &names, 4, i % 6);
@@ -1052,7 +1052,7 @@ static enum kb_event_type due_type(struct kbt_log *log)
 {
     struct kb_event next;
 
-    ck_assert_int_eq(kb_engine_due(log->live, log->n + 1, &next), KB_OK);
+    ck_assert_int_eq(kb_engine_due(log->live, log->n + 1, true, &next), KB_OK);
     return next.type;
 }
 

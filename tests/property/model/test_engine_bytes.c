@@ -73,7 +73,7 @@ static void take(struct model *m, struct kb_event ev)
     struct kb_event next = {.type = KB_EV_NONE};
     struct kb_errmsg msg = {.text = ""};
 
-    while (kb_engine_due(m->e, m->seq + 1, &next) == KB_OK && next.type != KB_EV_NONE) {
+    while (kb_engine_due(m->e, m->seq + 1, true, &next) == KB_OK && next.type != KB_EV_NONE) {
         next.seq = ++m->seq;
         ck_assert_int_eq(kb_engine_fold(m->e, &next, NULL), KB_OK);
     }

@@ -582,7 +582,7 @@ static struct kb_event finish_of(struct world *w, struct kb_ev_atom *atoms, size
     struct kb_event finish;
 
     run_build(w);
-    ck_assert_int_eq(kb_engine_due(w->log.live, w->log.n + 1, &finish), KB_OK);
+    ck_assert_int_eq(kb_engine_due(w->log.live, w->log.n + 1, true, &finish), KB_OK);
     ck_assert(kb_event_is_dictionary(&finish) && finish.as.dictionary.from > 0);
     ck_assert_uint_le(finish.as.dictionary.n_atoms, most);
     memcpy(atoms, finish.as.dictionary.atoms, finish.as.dictionary.n_atoms * sizeof *atoms);

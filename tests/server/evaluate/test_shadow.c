@@ -435,6 +435,40 @@ START_TEST(a_summary_leaves_the_model_that_its_events_leave)
 }
 END_TEST
 
+/* Alarms that a summary tells are those of the tenant's model. */
+START_TEST(a_summary_tells_a_shadow_of_no_change)
+{
+    struct kb_ev_summary part;
+    struct kb_event ev = {.type = KB_EV_SUMMARY, .as.summary = &part};
+    struct kb_engine_counts counts;
+    struct kb_errmsg msg = {.text = ""};
+    struct kb_summarizer *parts;
+
+    open_live();
+    struct ld_shadow *from = shadow_of_all(OTHER), *s = new_shadow(OTHER);
+    kb_engine_counts(ld_shadow_engine(from), &counts);
+    ev.seq = 1000000; /* its rows name events before it */
+    ck_assert_int_eq(kb_summarizer_new(&parts, ld_shadow_engine(from)), KB_OK);
+    for (struct kb_event next; kb_summarizer_next(parts, &next);) {
+        part = *next.as.summary;
+        if (part.part == KB_PART_END) {
+            part.totals.decay.base = 1;
+            part.totals.decay.n_changes = 3;
+            part.totals.decay.last_change = 2;
+        }
+        ev.seq++;
+        ck_assert_msg(ld_shadow_feed(s, &ev, &msg) == KB_OK, "%s %s", msg.pointer, msg.text);
+    }
+    kb_summarizer_free(parts);
+    kb_engine_counts(ld_shadow_engine(s), &counts);
+    ck_assert_uint_eq(counts.n_changes, 0);
+    ck_assert_uint_eq(counts.last_change, 0);
+    ld_shadow_free(s);
+    ld_shadow_free(from);
+    fixture_close(&f);
+}
+END_TEST
+
 START_TEST(a_slice_passes_over_what_is_said_of_decisions_before_it)
 {
     struct kb_engine_counts own;
@@ -524,6 +558,6 @@ int main(void)
         an_exact_model_holds_the_same_however_it_was_written, a_shadow_is_a_function_of_log_and_configuration,
         its_own_log_folds_to_it, an_event_that_is_not_kept_does_not_count, sums_and_corrections_mean_what_they_meant,
         a_change_of_the_books_counts_from_where_it_stands, a_summary_leaves_the_model_that_its_events_leave,
-        a_slice_passes_over_what_is_said_of_decisions_before_it, vectors_are_left_out_or_refused, levels_are_refused,
-        it_ends_when_it_is_told_to);
+        a_summary_tells_a_shadow_of_no_change, a_slice_passes_over_what_is_said_of_decisions_before_it,
+        vectors_are_left_out_or_refused, levels_are_refused, it_ends_when_it_is_told_to);
 }

@@ -913,6 +913,50 @@ START_TEST(a_log_that_is_newer_is_not_away)
 }
 END_TEST
 
+/* Rewards of arm a and b in turn, through the servers in turn; a's rate is in percent. */
+static void observe_rates(int from, int n, int percent)
+{
+    char text[80 * 20];
+
+    for (int i = from; i < from + n; i += 20) {
+        text[0] = '\0';
+        for (int k = i; k < i + 20; k++)
+            snprintf(text + strlen(text), 80, "{\"user\":\"u\",\"arm\":\"%s\",\"reward\":%d}\n", k % 2 ? "a" : "b",
+                     (int)draw(100) < (k % 2 ? percent : 40));
+        struct ld_op *op = op_observe(node[i / 20 % N_NODES].t, text, true);
+        expect_status(node[i / 20 % N_NODES].t, op, 200);
+    }
+}
+
+static size_t n_changed(void)
+{
+    struct ld_text lines;
+    size_t n_late;
+
+    all_lines(&lines);
+    const size_t n = n_lines_with("\"type\":\"changed\"", lines.data, &n_late);
+    ld_text_close(&lines);
+    return n;
+}
+
+/* An alarm waits until all servers know its line, and all servers stay the same meanwhile. */
+START_TEST(an_alarm_waits_until_the_log_is_upgraded)
+{
+    begin_with("{\"algorithm\":\"ucb\",\"forgetting\":{\"type\":\"discount\"}}", FOUR);
+    shared.version = 1;
+    observe_rates(0, 600, 80);
+    observe_rates(600, 300, 5);
+    ck_assert_uint_eq(n_changed(), 0);
+    shared.version = 2;
+    observe_rates(900, 60, 5);
+    ck_assert_uint_ge(n_changed(), 1);
+    for (int i = 0; i < N_NODES; i++)
+        follow(i);
+    compare_nodes();
+    end();
+}
+END_TEST
+
 /* Slots are of version 2 of the lines. Who knows version 1 alone (LAPLACED_LOG_VERSION) goes on beside others until the
  * log allows 2, and then neither reads nor writes; nothing is a fork, and it goes on where it was when it is a newer
  * one. */
@@ -980,6 +1024,11 @@ int main(void)
     tcase_add_test(single, a_decision_whose_outcome_is_unknown_is_not_called_unrecorded);
     tcase_add_test(single, a_tenant_that_chose_nothing_refuses_while_the_log_is_away);
     tcase_add_test(single, a_log_that_is_newer_is_not_away);
+    end();
+}
+END_TEST
+
+    tcase_add_test(single, an_alarm_waits_until_the_log_is_upgraded);
     tcase_add_test(single, a_newer_server_writes_what_older_ones_know_and_an_older_one_keeps_away);
     tcase_add_test(single, a_full_disk_of_a_copy_loses_nothing_that_the_log_has);
     suite_add_tcase(suite, single);
