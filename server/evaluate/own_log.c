@@ -127,7 +127,9 @@ static int read_slot(struct ld_own_log *s, const struct ld_own_open *o, size_t k
     if (out->chosen == out->n)
         ld_decisions_slot_add(d, out, arm);
     out->slot = draw->id;
-    out->propensity = draw->propensity;
+    /* a slot may have had an `exclude` of its own: among others than those that stand here its propensity says nothing
+     */
+    out->propensity = draw->n_candidates == 0 || draw->n_candidates == out->n ? draw->propensity : (double)NAN;
     out->reward = reward_of(s, o, k);
     if (draw->context != NULL && d->o.context_dim > 0) {
         double *context = d->slot_contexts + k * d->o.context_dim;
