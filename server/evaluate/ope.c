@@ -70,8 +70,7 @@ static int look(void *arg, const struct ld_logged *ev)
         return no_memory(u->why);
     r->n++;
     ld_ope_trace_shown(&r->trace, ev->arm[ev->chosen]);
-    if (ev->n_more + 1 > r->slots.most)
-        r->slots.most = ev->n_more + 1;
+    r->slots.most = ev->n_more < r->slots.most ? r->slots.most : ev->n_more + 1;
     ld_ope_series_add(&r->rewards, ev->reward, 1);
     u->reward_min = fmin(u->reward_min, ev->reward);
     u->reward_max = fmax(u->reward_max, ev->reward);
@@ -371,9 +370,7 @@ int ld_ope_evaluate(struct ld_decisions *log, struct ld_ope_policy *policy, cons
 
     *out = (struct ld_ope_result){.ess = (double)NAN, .mean_weight = (double)NAN, .unsupported = (double)NAN};
     u.bootstrap = ld_ope_bootstrap(o);
-    int rc = begin(&u);
-    if (rc == 0)
-        rc = evaluate(&u);
+    int rc = begin(&u) == 0 ? evaluate(&u) : -1;
     if (rc == 0)
         rc = go_on(&u);
     ld_ope_bootstrap_close(&u.bootstrap);
