@@ -95,11 +95,14 @@ int ld_decisions_check(struct ld_decisions *d, const struct ld_logged *ev)
  * LD_DECISIONS_BROKEN. */
 static int say_propensity(struct ld_decisions *d, struct ld_logged *ev)
 {
+    double own = ev->propensity;
+
     if (d->o.propensity == 0)
         return 1;
-    if (!isnan(ev->propensity)) {
-        (void)ld_decisions_fail(d, NULL, "this decision has a propensity of its own, %g: leave --propensity out",
-                                ev->propensity);
+    for (size_t i = 0; isnan(own) && i < ev->n_more; i++)
+        own = ev->more[i].propensity;
+    if (!isnan(own)) {
+        (void)ld_decisions_fail(d, NULL, "this decision has a propensity of its own, %g: leave --propensity out", own);
         return LD_DECISIONS_BROKEN;
     }
     ev->propensity = d->o.propensity > 0 ? d->o.propensity : 1 / (double)ev->n;

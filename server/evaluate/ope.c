@@ -16,7 +16,6 @@
 #include "base/rng.h"
 #include "spec/spec.h"
 
-#define ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */
 #define MEAN_ARM_PRESET "ucb"
 
 const char *ld_ope_name(int kind)
@@ -71,11 +70,14 @@ static int look(void *arg, const struct ld_logged *ev)
         return no_memory(u->why);
     r->n++;
     ld_ope_trace_shown(&r->trace, ev->arm[ev->chosen]);
-    if (ev->n_more + 1 > r->slots.most)
-        r->slots.most = ev->n_more + 1;
+    r->slots.most = ev->n_more < r->slots.most ? r->slots.most : ev->n_more + 1;
     ld_ope_series_add(&r->rewards, ev->reward, 1);
     u->reward_min = fmin(u->reward_min, ev->reward);
     u->reward_max = fmax(u->reward_max, ev->reward);
+    for (size_t k = 0; k <= ev->n_more; k++) { /* NaN counts for neither */
+        u->slot_min = fmin(u->slot_min, k == 0 ? ev->reward : ev->more[k - 1].reward);
+        u->slot_max = fmax(u->slot_max, k == 0 ? ev->reward : ev->more[k - 1].reward);
+    }
     if (isnan(ev->propensity)) {
         r->n_missing++;
         return 0;
@@ -83,32 +85,32 @@ static int look(void *arg, const struct ld_logged *ev)
     r->min_propensity = fmin(r->min_propensity, ev->propensity);
     r->max_propensity = fmax(r->max_propensity, ev->propensity);
     ld_ope_digits_add(&u->digits, ev->propensity);
-    u->is_random = u->is_random || ev->propensity < ONE;
+    u->is_random = u->is_random || ev->propensity < LD_OPE_ONE;
     return 0;
 }
 
 /* What rewards can be: as the caller knows it, else 0 to 1 where that holds all of them, else what was seen and 0. */
-static void settle_range(struct ld_ope_run *u)
+static void settle_range(const struct ld_ope_options *o, double min, double max, double *lo, double *hi)
 {
-    const bool is_unit = u->reward_min >= 0 && u->reward_max <= 1;
-    struct ld_ope_result *r = u->r;
+    const bool is_unit = min >= 0 && max <= 1;
 
-    r->reward_lo = !isnan(u->o->reward_lo) ? u->o->reward_lo : is_unit ? 0 : fmin(u->reward_min, 0);
-    r->reward_hi = !isnan(u->o->reward_hi) ? u->o->reward_hi : is_unit ? 1 : fmax(u->reward_max, 0);
+    *lo = !isnan(o->reward_lo) ? o->reward_lo : is_unit ? 0 : fmin(min, 0);
+    *hi = !isnan(o->reward_hi) ? o->reward_hi : is_unit ? 1 : fmax(max, 0);
 }
 
 static int survey(struct ld_ope_run *u)
 {
     const struct ld_decisions_pass pass = {.decision = look, .arg = u};
 
-    u->reward_min = u->r->min_propensity = (double)INFINITY;
-    u->reward_max = u->r->max_propensity = -(double)INFINITY;
+    u->reward_min = u->slot_min = u->r->min_propensity = (double)INFINITY;
+    u->reward_max = u->slot_max = u->r->max_propensity = -(double)INFINITY;
     if (pass_over(u, &pass) != 0)
         return -1;
     u->r->n_arms = u->log->arms.n;
     if (u->r->n > 0)
         ld_ope_trace_plan(&u->r->trace, u->r->n);
-    settle_range(u);
+    settle_range(u->o, u->reward_min, u->reward_max, &u->r->reward_lo, &u->r->reward_hi);
+    settle_range(u->o, u->slot_min, u->slot_max, &u->r->slots.reward_lo, &u->r->slots.reward_hi);
     return u->r->slots.most > 1 && ld_ope_slots_init(&u->r->slots) != 0 ? no_memory(u->why) : 0;
 }
 
@@ -368,9 +370,7 @@ int ld_ope_evaluate(struct ld_decisions *log, struct ld_ope_policy *policy, cons
 
     *out = (struct ld_ope_result){.ess = (double)NAN, .mean_weight = (double)NAN, .unsupported = (double)NAN};
     u.bootstrap = ld_ope_bootstrap(o);
-    int rc = begin(&u);
-    if (rc == 0)
-        rc = evaluate(&u);
+    int rc = begin(&u) == 0 ? evaluate(&u) : -1;
     if (rc == 0)
         rc = go_on(&u);
     ld_ope_bootstrap_close(&u.bootstrap);

@@ -20,6 +20,7 @@ struct ld_ope_run {
     uint64_t k;                                           /* decisions judged */
     bool is_random;                                       /* some propensity is below 1 */
     double reward_min, reward_max, unsupported, rounding; /* the last two: sums over events */
+    double slot_min, slot_max;                            /* rewards of all slots */
     struct ld_ope_digits digits;                          /* of the propensities */
 };
 

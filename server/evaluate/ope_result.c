@@ -72,6 +72,12 @@ bool ld_ope_is_ips(const struct ld_ope_result *r, int kind)
            r->estimate[kind].refused[0] == '\0';
 }
 
+/* Length of the interval that holds the rewards of all slots, and the 0 of a slot without one. */
+static double slot_reach(const struct ld_ope_slots *s)
+{
+    return fmax(s->reward_hi, 0) - fmin(s->reward_lo, 0);
+}
+
 /* Length of the interval that an estimator's residuals lie in. */
 static double residual_range(const struct ld_ope_run *u, int kind)
 {
@@ -84,8 +90,9 @@ static double residual_range(const struct ld_ope_run *u, int kind)
     case LD_OPE_BY_SLOT:
     case LD_OPE_PSEUDO:
         if (u->r->slots.most > 1)
-            return kind == LD_OPE_BY_SLOT ? u->r->slots.max_by_slot * reach
-                                          : 2 * u->r->slots.max_pseudo * (double)u->r->slots.most * reach;
+            return slot_reach(&u->r->slots) * (kind == LD_OPE_BY_SLOT
+                                                   ? u->r->slots.max_by_slot
+                                                   : 2 * u->r->slots.max_pseudo * (double)u->r->slots.most);
         return u->r->max_weight * reach;
     case LD_OPE_IPS:
         return u->r->max_weight * reach;
@@ -143,7 +150,8 @@ static void refuse_few(const struct ld_ope_run *u, int kind, char *out)
 static void estimate(const struct ld_ope_run *u, const struct ld_ope_series *s, double range, size_t slots,
                      struct ld_ope_estimate *e)
 {
-    const double lo = u->r->reward_lo, hi = u->r->reward_hi, n = (double)slots;
+    const double lo = slots > 1 ? u->r->slots.reward_lo : u->r->reward_lo,
+                 hi = slots > 1 ? u->r->slots.reward_hi : u->r->reward_hi, n = (double)slots;
 
     e->value = ld_ope_series_estimate(s);
     e->error = ld_ope_series_error(s);
@@ -176,7 +184,7 @@ void ld_ope_conclude_logged(const struct ld_ope_run *u)
     estimate(u, &u->r->rewards, u->r->reward_hi - u->r->reward_lo, 1, &u->r->logged);
     u->r->logged_total = u->r->logged;
     if (n > 1)
-        estimate(u, &u->r->slots.totals, (u->r->reward_hi - u->r->reward_lo) * (double)n, n, &u->r->logged_total);
+        estimate(u, &u->r->slots.totals, slot_reach(&u->r->slots) * (double)n, n, &u->r->logged_total);
 }
 
 bool ld_ope_compare(const struct ld_ope_result *r, const struct ld_ope_result *other, int kind,

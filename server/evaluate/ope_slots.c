@@ -37,11 +37,14 @@ static void add_slot(struct ld_ope_slots *s, struct sums *of, double w, double r
     s->ww += w * w;
 }
 
-/* Mass on arms of logged probability 0, and what is given to arms that are no candidates. */
+/* Mass on arms of logged probability 0, as all others have where the arm shown had 1, and what is given to arms that
+ * are no candidates. */
 static double unsupported(const struct ld_logged *slot, const double *pi)
 {
     double lost = 0, sum = 0;
 
+    if (slot->logged == NULL && slot->propensity >= LD_OPE_ONE)
+        return fmax(1 - pi[slot->chosen], 0);
     for (size_t i = 0; i < slot->n; i++) {
         sum += pi[i];
         lost += slot->logged != NULL && slot->logged[i] <= 0 && i != slot->chosen ? pi[i] : 0;

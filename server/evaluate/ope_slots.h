@@ -18,9 +18,12 @@
 #include "evaluate/ope_policy.h"
 #include "evaluate/ope_series.h"
 
+#define LD_OPE_ONE 0.999999 /* propensities from here on are 1 up to the rounding of floats */
+
 struct ld_ope_slots {
     size_t most;                          /* slots of a decision; below 2: the log has none, and nothing else is set */
     size_t n_missing;                     /* decisions with a slot behind the first of unknown propensity */
+    double reward_lo, reward_hi;          /* what the reward of any slot can be */
     struct ld_ope_series totals;          /* R_k */
     struct ld_ope_series by_slot, pseudo; /* terms of the estimators */
     double w, ww, g, gg;                  /* sums of weights and of their squares: of slots, of decisions */

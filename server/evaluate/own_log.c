@@ -127,7 +127,9 @@ static int read_slot(struct ld_own_log *s, const struct ld_own_open *o, size_t k
     if (out->chosen == out->n)
         ld_decisions_slot_add(d, out, arm);
     out->slot = draw->id;
-    out->propensity = draw->propensity;
+    /* a slot may have had an `exclude` of its own: among others than those that stand here its propensity says nothing
+     */
+    out->propensity = draw->n_candidates == 0 || draw->n_candidates == out->n ? draw->propensity : (double)NAN;
     out->reward = reward_of(s, o, k);
     if (draw->context != NULL && d->o.context_dim > 0) {
         double *context = d->slot_contexts + k * d->o.context_dim;
@@ -157,6 +159,18 @@ static int read_slots(struct ld_own_log *s, const struct ld_own_open *o, struct 
     out->more = d->slots + 1;
     out->n_more = n - 1;
     return rc == 0 ? 1 : rc;
+}
+
+/* The arms of slots behind the first get their numbers before anything of the decision is read: an arm that is new
+ * moves the tables that candidates are read from. 0, or -1 with why. */
+static int number_arms(struct ld_own_log *s, const struct ld_own_open *o)
+{
+    const struct kb_ev_slot *slots = o->ev.as.decided.slots;
+
+    for (size_t k = 1; k < o->ev.as.decided.n_slots; k++)
+        if (ld_own_arm(s->d, o->arm_dim, slots[k].arm, slots[k].features) == KB_ID_NONE)
+            return -1;
+    return 0;
 }
 
 /* Arm and candidates of the decision itself. 1, 0 when they are not known, -1 or LD_DECISIONS_BROKEN with why. */
@@ -198,7 +212,8 @@ static int end_decision(struct ld_own_log *s, struct ld_own_open *o, struct ld_l
     out->propensity = ev->as.decided.propensity;
     if (d->o.context_dim > 0)
         out->context = d->context;
-    if (read_context(s, o->context_dim, ev->as.decided.context, d->context) != 0 || ld_decisions_check(d, out) != 0)
+    if (read_context(s, o->context_dim, ev->as.decided.context, d->context) != 0 || ld_decisions_check(d, out) != 0 ||
+        number_arms(s, o) != 0)
         return -1;
     const int rc = read_candidates(s, o, out);
     return rc == 1 ? read_slots(s, o, out) : rc;

@@ -7,9 +7,9 @@
  *   observed             a decision
  *
  * A decision with named slots has them all (ld_logged.more), and under `first` it is over when each has its reward; of
- * the candidates of the first slot those are left that no slot before has shown, since a line tells no others. Of a
- * slate without names the first arm alone counts: the others have no propensity. Candidates are those that the line
- * tells
+ * the candidates of the first slot those are left that no slot before has shown, since a line tells no others. Where
+ * the line says that a slot was drawn from more or fewer of them, its propensity is not known. Of a slate without names
+ * the first arm alone counts: the others have no propensity. Candidates are those that the line tells
  * (`among`), else the active arms of the catalogue as it stands, less those that are stopped. Under draws_only
  * decisions whose route drew nothing are passed over.
  *

@@ -19,14 +19,13 @@ def ctl(server, name):
     return lambda *args, **options: run_ctl(server, "--tenant", name, *args, **options)
 
 
-@pytest.fixture
-def events(api, name):
+def decide_some(api, name, later):
     """Decisions of one to three slots, with contexts and exclusions of their own; some slots are never rewarded."""
     rng = np.random.default_rng(7)
     api.put_tenant(name, **MODEL, rule={"epsilon": 0.6}, default_reward=None, reward_window_s=3600, log_candidates=True)
     api.put_arms(name, [{"id": a, "features": x} for a, x in FEATURES.items()])
     for k in range(60):
-        slots = [{"id": "top", "exclude": ["v"]}, {"id": "left", "context": rng.normal(size=2).round(3).tolist()}, {"id": "5"}][:1 + k % 3]
+        slots = [{"id": "top", "exclude": ["v"]}, {"id": "left", "context": rng.normal(size=2).round(3).tolist(), **later}, {"id": "5", **later}][:1 + k % 3]
         got = api.call("POST", "/select", {"user": f"u{k % 7}", "context": rng.normal(size=2).round(3).tolist(), "decision": f"d{k}", "slots": slots}, tenant=name).json
         for i, slot in enumerate(got["slots"]):
             if (k + i) % 5:
@@ -34,6 +33,11 @@ def events(api, name):
     api.call("POST", "/select", {"user": "plain", "context": [1, 0], "decision": "plain"}, tenant=name)
     api.call("POST", "/reward", {"decision": "plain", "reward": 0.25}, tenant=name)
     return api.events(name)
+
+
+@pytest.fixture
+def events(api, name):
+    return decide_some(api, name, {"exclude": ["v"]})
 
 
 def slots_of(e):
@@ -147,6 +151,29 @@ def test_estimators_of_slots_are_dense_sums_here_and_in_the_server(api, ctl, nam
     assert logged["ips_by_slot"]["estimate"] == logged["pseudo_inverse"]["estimate"] == pytest.approx(want[:, 2].mean(), rel=1e-12)
 
 
+def left(d, k):
+    """How many candidates the line has for slot k: those of the first that no slot before shows, and the arm that it shows."""
+    arms = [arm for _, arm, _, _ in slots_of(d)]
+    return len({a if isinstance(a, str) else a["arm"] for a in d["among"]} - set(arms[:k]) | {arms[k]})
+
+
+def test_slots_drawn_from_others_than_the_first_refuse_estimators_of_slots_alone(api, ctl, name, tmp_path):
+    """Only the first slot excludes: those behind it were drawn from one arm more than the line tells."""
+    events = decide_some(api, name, {})
+    judged = [d for d, rewards in joined(events) if d["arm"] in rewards]
+    unknown = sum(any(s["candidates"] != left(d, k) for k, s in enumerate(d["slots"]) if k) for d in judged if "slots" in d)
+    assert 10 < unknown < len(judged)
+    ips = [rewards[d["arm"]] / len(d.get("among", FEATURES)) / d["propensity"] for d, rewards in joined(events) if d["arm"] in rewards]
+    plain, out = tmp_path / "plain.ndjson", tmp_path / "out"
+    plain.write_text("".join(json.dumps(e) + "\n" for e in events))
+    ctl("export", "--format", "dsjson", str(out))
+    options = ("--min-ess", "0.1", "--max-unsupported", "1")
+    for got in (evaluate("dsjson", "uniform", out, *options), evaluate("ndjson", "uniform", plain, *options), evaluation(api, name, ["uniform"])):
+        for key in ("ips_by_slot", "pseudo_inverse"):
+            assert got[key] == {"refused": f"{unknown} of {len(judged)} events have a slot without a propensity"}
+        assert got["n"] == len(judged) and got["ips"]["estimate"] == pytest.approx(np.mean(ips))
+
+
 def test_without_slots_both_are_ips(tmp_path):
     (tmp_path / "log").write_text(dsjson_text([dsjson_line(i % 3, [0.5, 0.3, 0.2], -1.0 * (i % 2)) for i in range(60)]))
     got = evaluate("dsjson", "uniform", tmp_path / "log")
@@ -162,6 +189,25 @@ def test_a_slot_without_a_propensity_refuses_estimators_of_slots_alone(tmp_path)
     for key in ("ips_by_slot", "pseudo_inverse"):
         assert got[key] == {"refused": "1 of 9 events have a slot without a propensity"}
     assert got["ips"]["estimate"] == pytest.approx(2 / 3)
+
+
+def test_a_later_slot_that_always_shows_one_arm_says_nothing_of_others(tmp_path):
+    five, lines = [{"_tag": a} for a in "abcde"], []
+    for k in range(60):
+        lines.append({"EventId": f"e{k}", "c": {"_multi": five, "_slots": [{}, {}]}, "_outcomes": [{"_a": [k % 4], "_p": [0.25], "_label_cost": -(k % 2)}, {"_a": [4], "_p": [1], "_label_cost": -1}]})
+    (tmp_path / "log").write_text(dsjson_text(lines))
+    got = evaluate("dsjson", "uniform", tmp_path / "log", "--max-unsupported", "0.3")
+    for key in ("ips_by_slot", "pseudo_inverse"):
+        assert got[key] == {"refused": "0.75 of the target's mass in later slots is on arms that the log never shows there (at most 0.3)"}
+    assert "estimate" in evaluate("dsjson", "uniform", tmp_path / "log", "--max-unsupported", "0.76")["ips_by_slot"]
+
+
+def test_what_is_said_of_propensities_overrules_no_later_slot(tmp_path):
+    lines = [json.loads(json.dumps(line(GOOD))) for _ in range(2)]
+    for v in lines:
+        v["_outcomes"][0].pop("_p")
+    (tmp_path / "log").write_text(dsjson_text(lines))
+    assert "this decision has a propensity of its own, 0.75: leave --propensity out" in refused("--format", "dsjson", "--policy", "uniform", "--propensity", "uniform", tmp_path / "log")
 
 
 # ---- lines of others ----------------------------------------------------------------------------------------------------------
@@ -202,6 +248,16 @@ def test_names_are_mapped_as_live_requests_map_them(api, ctl, name, tmp_path):
                                  "slots": [{"id": "one", "features": {"size": "big"}}, {"id": "7"}], "decision": "d"}, tenant=name)
     live = next(e for e in api.events(name) if e["type"] == "decided")
     assert [e["context"] for e in observed(api, name)] == [context for _, _, _, context in slots_of(live)]
+
+
+@pytest.mark.parametrize("options", [(), ("--bulk", "2")])
+def test_replay_sends_slots_with_a_reward_alone(api, ctl, name, tmp_path, options):
+    """Of the second and fourth line the first slot has none, and of the third no slot."""
+    api.put_tenant(name, algorithm="ucb")
+    later = [{"_a": [2], "_p": [0.5]}, {"_label_cost": -2, "_a": [1, 0], "_p": [0.9, 0.1]}]
+    (tmp_path / "log").write_text(dsjson_text([line(GOOD), line(later), line([{"_a": [0]}, {"_a": [1]}]), line(later)]))
+    ctl("replay", "--format", "dsjson", *options, str(tmp_path / "log"))
+    assert [(e["arm"], e["reward"], e["propensity"]) for e in observed(api, name)] == [("b", 1, 0.5), ("a", -0.5, 0.75), ("b", 2, 0.9), ("b", 2, 0.9)]
 
 
 @pytest.mark.parametrize("change, message", [

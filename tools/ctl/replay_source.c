@@ -180,13 +180,16 @@ static void put_arm(struct lc_text *out, const struct json_t *arm, const struct 
     lc_text_puts(out, "}");
 }
 
-static int observe_task(struct lc_task *task, const struct json_t *from, const struct json_t *arm,
-                        const struct json_t *features, const struct json_t *reward, const struct json_t *propensity)
+/* slot: where it has a context of its own, that counts. NULL: none. */
+static int observe_task(struct lc_task *task, const struct json_t *from, const struct json_t *slot,
+                        const struct json_t *arm, const struct json_t *features, const struct json_t *reward,
+                        const struct json_t *propensity)
 {
+    const struct json_t *context = lc_json_get(slot, "context");
     task->kind = LC_TASK_OBSERVE;
     lc_text_puts(&task->body, "{");
     put_member(&task->body, "user", lc_json_get(from, "user"));
-    put_context(&task->body, lc_json_get(from, "context"));
+    put_context(&task->body, context != NULL ? context : lc_json_get(from, "context"));
     put_arm(&task->body, arm, features);
     put_member(&task->body, "reward", reward);
     put_member(&task->body, "propensity", propensity);
@@ -198,8 +201,8 @@ static int observe_task(struct lc_task *task, const struct json_t *from, const s
 static int logged_task(struct lc_task *task)
 {
     const struct json_t *doc = task->doc;
-    return observe_task(task, doc, lc_json_get(doc, "arm"), lc_json_get(doc, "features"), lc_json_get(doc, "reward"),
-                        lc_json_get(doc, "propensity"));
+    return observe_task(task, doc, NULL, lc_json_get(doc, "arm"), lc_json_get(doc, "features"),
+                        lc_json_get(doc, "reward"), lc_json_get(doc, "propensity"));
 }
 
 /* --- our own log ------------------------------------------------------------------------------------ */
@@ -222,15 +225,17 @@ static int remember_decided(struct lc_source *s, const struct json_t *doc)
 }
 
 /* The slot called arm of a decided line; the decision itself when it has no slate. NULL: there is no such slot. arm may
- * be NULL in lines of decisions without a slate. */
-static const struct json_t *find_slot(const struct json_t *decided, const char *arm)
+ * be NULL in lines of decisions without a slate. *draw: of slots with names how it was drawn; NULL: nothing is told. */
+static const struct json_t *find_slot(const struct json_t *decided, const char *arm, const struct json_t **draw)
 {
-    const struct json_t *slate = lc_json_get(decided, "slate");
+    const struct json_t *slate = lc_json_get(decided, "slate"), *slots = lc_json_get(decided, "slots");
     for (size_t i = 0; i < lc_json_length(slate); i++) {
         const char *id = lc_json_text(lc_json_at(slate, i), "arm");
+        *draw = i < lc_json_length(slots) ? lc_json_at(slots, i) : NULL;
         if (arm != NULL && id != NULL && strcmp(id, arm) == 0)
             return lc_json_at(slate, i);
     }
+    *draw = decided; /* of its first slot */
     return arm == NULL || lc_json_length(slate) == 0 ? decided : NULL;
 }
 
@@ -244,11 +249,11 @@ static int rewarded_task(struct lc_source *s, struct lc_task *task, const struct
     if (ix == KB_ID_NONE || s->decided[ix] == NULL || lc_json_get(doc, "reward") == NULL)
         return 0;
     struct json_t *decided = lc_json_parse(s->decided[ix], strlen(s->decided[ix]), s->why);
-    const struct json_t *slot = find_slot(decided, arm);
+    const struct json_t *draw, *slot = find_slot(decided, arm, &draw);
     int rc = 0;
     if (slot != NULL)
-        rc = observe_task(task, decided, lc_json_get(slot, "arm"), lc_json_get(slot, "features"),
-                          lc_json_get(doc, "reward"), slot == decided ? lc_json_get(decided, "propensity") : NULL);
+        rc = observe_task(task, decided, draw, lc_json_get(slot, "arm"), lc_json_get(slot, "features"),
+                          lc_json_get(doc, "reward"), lc_json_get(draw, "propensity"));
     if (lc_json_get(decided, "slate") == NULL) {
         free(s->decided[ix]);
         s->decided[ix] = NULL;
@@ -300,8 +305,8 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
     const char *type = lc_json_text(task->doc, "type");
     if (type != NULL && lc_json_get(task->doc, "seq") != NULL)
         return log_task(s, task, type);
-    if (lc_json_text(task->doc, "user") == NULL)
-        return fail_line(s, n, "\"user\" is missing or no string");
+    if (lc_json_get(task->doc, "user") == NULL)
+        return fail_line(s, n, "\"user\" is missing");
     if (lc_json_get(task->doc, "rewards") != NULL)
         return select_task(s, task);
     if (lc_json_get(task->doc, "arm") != NULL && lc_json_get(task->doc, "reward") != NULL)
@@ -312,16 +317,19 @@ static int task_of_line(struct lc_source *s, struct lc_task *task, size_t n)
 /* Slots of a decision are requests of their own; those without a reward are none. */
 static int next_logged(struct lc_source *s, struct ld_logged *out)
 {
-    while (s->n_slots < s->ev.n_more) {
-        *out = s->ev.more[s->n_slots++];
-        if (!isnan(out->reward))
-            return 1;
+    for (;;) {
+        while (s->n_slots < s->ev.n_more) {
+            *out = s->ev.more[s->n_slots++];
+            if (!isnan(out->reward))
+                return 1;
+        }
+        const int rc = lc_log_next(s->log, &s->ev);
+        s->n_slots = 0;
+        *out = s->ev;
+        out->n_more = 0;
+        if (rc != 1 || !isnan(out->reward))
+            return rc;
     }
-    const int rc = lc_log_next(s->log, &s->ev);
-    s->n_slots = 0;
-    *out = s->ev;
-    out->n_more = 0;
-    return rc;
 }
 
 static int next_of_log(struct lc_source *s, struct lc_task *task)

@@ -80,6 +80,7 @@ static int read_slot(struct lc_own *s, struct lc_log *log, const struct json_t *
     const struct json_t *v = lc_json_at(lc_json_get(doc, "slots"), k), *context = lc_json_get(v, "context"),
                         *shown = k > 0 ? lc_json_at(lc_json_get(doc, "slate"), k) : doc;
     struct kb_ev_draw *draw = &s->draws[k];
+    double n = 0;
 
     *draw = (struct kb_ev_draw){.id = lc_json_text(v, "id"), .propensity = (double)NAN};
     s->slots[k] = (struct kb_ev_slot){.arm = lc_json_text(shown, "arm")};
@@ -87,6 +88,8 @@ static int read_slot(struct lc_own *s, struct lc_log *log, const struct json_t *
         return ld_decisions_fail(&log->base, "slots", "expected ids of slots, and an arm of each in `slate`");
     if (!lc_json_number(lc_json_get(v, "propensity"), &draw->propensity))
         return ld_decisions_fail(&log->base, "slots", "expected a propensity in (0, 1]");
+    (void)lc_json_number(lc_json_get(v, "candidates"), &n);
+    draw->n_candidates = n >= 1 && n <= UINT32_MAX ? (uint32_t)n : 0;
     if (keep_vector(s, log, lc_json_get(shown, "features"), n_among + 1 + k, &s->slots[k].features) != 0)
         return -1;
     if (context == NULL || h.dim == 0)

@@ -26,6 +26,8 @@ static const int WEIGHT[N_SLOTS][N_ARMS] = {{2, 1, 3}, {1, 2, 1}, {1, 1, 1}}; /*
 
 static enum world world;
 static bool is_simulated;
+static double scale = 1;                                      /* of the rewards behind the first slot */
+static double known_lo = (double)NAN, known_hi = (double)NAN; /* rewards, as the caller knows them */
 
 /* --- the world ------------------------------------------------------------------------------------------- */
 
@@ -55,7 +57,8 @@ static double target(size_t slot, size_t before, size_t arm)
 
 static double reward(size_t slot, const size_t *shown)
 {
-    return REWARD[slot][shown[slot]] * (world == INTERACTION && slot == 1 && shown[0] == 0 ? 0.5 : 1);
+    return (slot > 0 ? scale : 1) * REWARD[slot][shown[slot]] *
+           (world == INTERACTION && slot == 1 && shown[0] == 0 ? 0.5 : 1);
 }
 
 /* Sums over all answers of all slots: what the target earns; and what it would earn in each slot behind what the log
@@ -174,8 +177,8 @@ static void estimate(enum world of, bool by_chance, struct ld_ope_result *out)
                                .seed = 3,
                                .clip = 10,
                                .max_unsupported = 0.05,
-                               .reward_lo = (double)NAN,
-                               .reward_hi = (double)NAN};
+                               .reward_lo = known_lo,
+                               .reward_hi = known_hi};
     struct ld_ope_policy policy = {.ops = &ops};
     struct ld_message why = {""};
     struct ld_decisions log;
@@ -298,10 +301,53 @@ START_TEST(draws_come_to_the_same_within_their_error)
 }
 END_TEST
 
+/* The bounds need what any slot can earn: the same as when the caller says it, and the first slot's stay as they are.
+ */
+START_TEST(the_range_of_rewards_is_that_of_all_slots)
+{
+    const int kinds[] = {LD_OPE_BY_SLOT, LD_OPE_PSEUDO};
+    struct ld_ope_result seen, said;
+
+    scale = 100;
+    estimate(PRODUCT, true, &seen);
+    known_lo = 0;
+    known_hi = 80; /* 0.8 in the second slot */
+    estimate(PRODUCT, true, &said);
+    scale = 1;
+    known_lo = known_hi = (double)NAN;
+    for (size_t i = 0; i < 2; i++) {
+        const struct ld_ope_interval *a = &seen.estimate[kinds[i]].bernstein, *b = &said.estimate[kinds[i]].bernstein;
+        ck_assert(a->lower == b->lower && a->upper == b->upper);
+    }
+    ck_assert(seen.logged_total.bernstein.lower == said.logged_total.bernstein.lower);
+    ck_assert(seen.logged_total.bernstein.upper == said.logged_total.bernstein.upper);
+    ck_assert(seen.reward_lo == 0 && seen.reward_hi == 1);
+    ld_ope_close(&seen);
+    ld_ope_close(&said);
+}
+END_TEST
+
+/* Rewards are from 0.5 to 4, but a slot without one earns 0. */
+START_TEST(totals_reach_down_to_slots_without_a_reward)
+{
+    struct ld_ope_result r;
+
+    known_lo = 0.5;
+    known_hi = 4;
+    estimate(TOLD_FIRST, true, &r);
+    known_lo = known_hi = (double)NAN;
+    const struct ld_ope_interval want =
+        ld_ope_series_bernstein(&r.slots.totals, 0.95, N_SLOTS * 4.0, 0.5, N_SLOTS * 4.0);
+    ck_assert(r.logged_total.bernstein.lower == want.lower && r.logged_total.bernstein.upper == want.upper);
+    ld_ope_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("estimates of slots", both_are_exact_where_slots_are_independent,
                    the_pseudo_inverse_needs_the_sum_alone, by_slot_needs_no_product,
                    by_slot_is_the_value_behind_the_slots_as_logged, one_slot_is_ips_to_the_last_digit,
-                   draws_come_to_the_same_within_their_error);
+                   draws_come_to_the_same_within_their_error, the_range_of_rewards_is_that_of_all_slots,
+                   totals_reach_down_to_slots_without_a_reward);
 }

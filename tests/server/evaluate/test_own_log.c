@@ -1,5 +1,6 @@
 /* A tenant's events as decisions: which reward a decision has, and what becomes of all of it when memory is out. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,6 +170,88 @@ START_TEST(a_decision_with_slots_has_them_all)
 }
 END_TEST
 
+/* The second slot is drawn from one arm more than is left of the first one's candidates, from as many, and from nobody
+ * knows how many. */
+START_TEST(a_slot_drawn_from_other_candidates_has_no_propensity)
+{
+    static const struct kb_ev_slot slots[] = {{"b", NULL}, {"a", NULL}};
+    static const uint32_t told[] = {2, 1, 0};
+    const struct ld_decisions_options o = {.default_reward = (double)NAN};
+
+    for (size_t i = 0; i < 3; i++) {
+        const struct kb_ev_draw draws[] = {{.id = "top", .propensity = 0.5, .n_candidates = 2},
+                                           {.id = "left", .propensity = 0.25, .n_candidates = told[i]}};
+        struct ld_logged ev = {.n = 0};
+        struct ld_decisions d;
+
+        make_events();
+        events[3].as.decided = events[2].as.decided;
+        events[3].as.decided.decision = "d2";
+        events[3].as.decided.slots = slots;
+        events[3].as.decided.draws = draws;
+        events[3].as.decided.n_slots = 2;
+        ck_assert_int_eq(ld_decisions_init(&d, &o), 0);
+        struct ld_own_log own = {.d = &d};
+        for (size_t k = 0; k < 5; k++)
+            ck_assert_int_eq(ld_own_log_take(&own, &events[k], &ev), 0);
+        events[5].as.rewarded.decision = "d2";
+        events[5].as.rewarded.arm = "a";
+        ck_assert_int_eq(ld_own_log_take(&own, &events[5], &ev), 1);
+        ck_assert(ev.n == 2 && ev.propensity == 0.5 && ev.n_more == 1 && ev.more[0].n == 1);
+        ck_assert(told[i] == 2 ? isnan(ev.more[0].propensity) : ev.more[0].propensity == 0.25);
+        ld_own_log_close(&own);
+        ld_decisions_close(&d);
+    }
+}
+END_TEST
+
+/* Of a decision with inline arms and no candidates told: 20 decisions of 4 slots, and each arm is new to the log, so
+ * that the tables of arms grow in slots behind the first. */
+START_TEST(arms_first_seen_in_a_later_slot_move_nothing_that_was_read)
+{
+    enum { N = 20, SLOTS = 4 };
+    static const char *const names[SLOTS] = {"p", "q", "r", "s"};
+    const struct ld_decisions_options o = {.default_reward = (double)NAN, .arm_dim = 1};
+    struct ld_decisions d;
+
+    ck_assert_int_eq(ld_decisions_init(&d, &o), 0);
+    struct ld_own_log own = {.d = &d, .arm_dim = 1};
+    for (size_t i = 0; i < N; i++) {
+        struct kb_ev_slot slots[SLOTS];
+        struct kb_ev_draw draws[SLOTS];
+        char id[SLOTS][16];
+        double x[SLOTS];
+        struct kb_event ev = {.type = KB_EV_DECIDED,
+                              .as.decided = {.decision = "d", .user = "u", .n_slots = SLOTS, .propensity = 0.5}};
+        struct ld_logged out = {.n = 0};
+
+        for (size_t k = 0; k < SLOTS; k++) {
+            snprintf(id[k], sizeof id[k], "a%zu", i * SLOTS + k);
+            x[k] = (double)(i * SLOTS + k);
+            slots[k] = (struct kb_ev_slot){id[k], &x[k]};
+            draws[k] = (struct kb_ev_draw){.id = names[k], .propensity = 0.5};
+        }
+        ev.as.decided.slots = slots;
+        ev.as.decided.draws = draws;
+        ck_assert_int_eq(ld_own_log_take(&own, &ev, &out), 0);
+        for (size_t k = 0; k < SLOTS; k++) {
+            const struct kb_event got = {.type = KB_EV_REWARDED,
+                                         .as.rewarded = {.decision = "d", .arm = id[k], .reward = 1}};
+            ld_own_log_next(&own);
+            ck_assert_int_eq(ld_own_log_take(&own, &got, &out), k + 1 == SLOTS ? 1 : 0);
+        }
+        for (size_t k = 0; k < SLOTS; k++) {
+            const struct ld_logged *slot = k == 0 ? &out : &out.more[k - 1];
+            ck_assert_str_eq(kb_ids_str(&d.arms, slot->arm[slot->chosen]), id[k]);
+            ck_assert(slot->features[slot->chosen][0] == x[k]);
+        }
+    }
+    ck_assert_uint_eq(d.arms.n, N * SLOTS);
+    ld_own_log_close(&own);
+    ld_decisions_close(&d);
+}
+END_TEST
+
 START_TEST(memory_that_is_out_is_told_and_nothing_is_left)
 {
     static const struct kb_alloc_hook hook = {take, give};
@@ -198,5 +281,7 @@ int main(void)
 {
     return KBT_RUN("own log", a_decision_comes_with_its_reward_and_its_candidates,
                    where_there_are_metrics_the_end_of_a_window_that_was_rewarded_is_no_reward,
-                   a_decision_with_slots_has_them_all, memory_that_is_out_is_told_and_nothing_is_left);
+                   a_decision_with_slots_has_them_all, a_slot_drawn_from_other_candidates_has_no_propensity,
+                   arms_first_seen_in_a_later_slot_move_nothing_that_was_read,
+                   memory_that_is_out_is_told_and_nothing_is_left);
 }

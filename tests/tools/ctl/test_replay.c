@@ -108,6 +108,34 @@ START_TEST(slots_of_a_slate_are_rewarded_one_by_one)
 }
 END_TEST
 
+/* Each by its own context, else that of the line, and by its own conditional propensity. */
+START_TEST(slots_with_names_teach_by_what_they_were_drawn_by)
+{
+    const char *log =
+        "{\"seq\":1,\"type\":\"decided\",\"decision\":\"d1\",\"user\":\"u\",\"context\":[1],\"arm\":\"a\",\"features\":"
+        "null,"
+        "\"propensity\":0.5,\"slate\":[{\"arm\":\"a\",\"features\":null},{\"arm\":\"b\",\"features\":[4]},"
+        "{\"arm\":\"c\",\"features\":null}],\"slots\":[{\"id\":\"x\",\"propensity\":0.5},"
+        "{\"id\":\"y\",\"propensity\":0.25,\"context\":[2]},{\"id\":\"z\",\"propensity\":1}]}\n" REWARDED(
+            "2", "d1", "\"arm\":\"b\",\"reward\":3") REWARDED("3", "d1", "\"arm\":\"c\",\"reward\":2")
+            REWARDED("4", "d1", "\"arm\":\"a\",\"reward\":1") REWARDED("5", "d1", "\"reward\":0");
+    ck_assert_str_eq(
+        requests_of(log, NULL, NULL),
+        "O{\"user\":\"u\",\"context\":[2],\"arm\":{\"id\":\"b\",\"features\":[4]},\"reward\":3,\"propensity\":0.25}\n"
+        "O{\"user\":\"u\",\"context\":[1],\"arm\":\"c\",\"reward\":2,\"propensity\":1}\n"
+        "O{\"user\":\"u\",\"context\":[1],\"arm\":\"a\",\"reward\":1,\"propensity\":0.5}\n"
+        "O{\"user\":\"u\",\"context\":[1],\"arm\":\"a\",\"reward\":0,\"propensity\":0.5}\n");
+}
+END_TEST
+
+START_TEST(users_that_are_numbers_go_through_as_they_are)
+{
+    ck_assert_str_eq(
+        requests_of("{\"user\":42,\"rewards\":{\"a\":1}}\n{\"user\":42,\"arm\":\"a\",\"reward\":1}\n", NULL, NULL),
+        "S{\"user\":42,\"candidates\":[\"a\"]}\nO{\"user\":42,\"arm\":\"a\",\"reward\":1}\n");
+}
+END_TEST
+
 START_TEST(an_expiry_teaches_its_default_reward)
 {
     const char *log = DECIDED("1", "d1", "a", "\"features\":null,\"propensity\":1") DECIDED(
@@ -232,7 +260,8 @@ int main(void)
 {
     return KBT_RUN("replay", full_information_lines_become_selects, the_chosen_arm_earns_its_reward_or_the_default,
                    logged_lines_become_observations, our_log_pairs_decisions_with_their_rewards,
-                   slots_of_a_slate_are_rewarded_one_by_one, an_expiry_teaches_its_default_reward,
+                   slots_of_a_slate_are_rewarded_one_by_one, slots_with_names_teach_by_what_they_were_drawn_by,
+                   users_that_are_numbers_go_through_as_they_are, an_expiry_teaches_its_default_reward,
                    requests_know_when_they_happened, faults_name_the_line_and_stop_the_replay,
                    logs_of_other_formats_are_recognized_and_told, a_file_that_began_well_is_not_guessed_at) |
            KBT_RUN("text", dotted_paths_set_fields_and_keep_the_others, numbers_are_written_so_that_they_read_back);
