@@ -30,7 +30,7 @@ test("a configuration goes there and comes back, null included", async () => {
 
 test("a problem is an error of the client, with its document", async () => {
     // @ts-expect-error a user has an id of text
-    const refused = await DecisionsService.select({ user: 7 }).catch((e: unknown) => e);
+    const refused = await DecisionsService.select({ user: true }).catch((e: unknown) => e);
     assert.ok(refused instanceof ApiError);
     assert.equal(refused.status, 400);
     assert.deepEqual(refused.body.errors.map((e: { pointer: string }) => e.pointer), ["/user"]);

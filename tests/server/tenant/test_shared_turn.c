@@ -1024,10 +1024,6 @@ int main(void)
     tcase_add_test(single, a_decision_whose_outcome_is_unknown_is_not_called_unrecorded);
     tcase_add_test(single, a_tenant_that_chose_nothing_refuses_while_the_log_is_away);
     tcase_add_test(single, a_log_that_is_newer_is_not_away);
-    end();
-}
-END_TEST
-
     tcase_add_test(single, an_alarm_waits_until_the_log_is_upgraded);
     tcase_add_test(single, a_newer_server_writes_what_older_ones_know_and_an_older_one_keeps_away);
     tcase_add_test(single, a_full_disk_of_a_copy_loses_nothing_that_the_log_has);
