@@ -172,7 +172,8 @@ def test_a_patch_of_the_algorithm_takes_its_preset_and_leaves_the_rest(api, name
     own = {"reward_window_s": 77, "seed": 9, "default_reward": 0.5, "retention": {"events": 5000, "age_s": None}, "log_candidates": True, "durability": "relaxed",
            "routing": {**BASELINE, "sticky": {"ttl_s": 60}, "stopped": False}}
     fresh = api.put_tenant(f"{name}.fresh", algorithm=then, context_dim=2, arm_dim=3)["configuration"]
-    api.put_tenant(name, algorithm=first, context_dim=2, arm_dim=3, rule={"epsilon": 0.3}, representation={"lambda": 3}, **own)
+    begin = api.put_tenant(name, algorithm=first, context_dim=2, arm_dim=3, rule={"epsilon": 0.3}, representation={"lambda": 3}, **own)["configuration"]
+    own["forgetting"] = begin["forgetting"]  # with whether changes are looked for, which the first preset has said
     got = patched(api, name, {"algorithm": then, "representation": {"exact_limit": 99}}).json["configuration"]
     assert got == {**fresh, **own, "representation": {**fresh["representation"], "exact_limit": 99}}
     assert {k: got[k] for k in own} == own
