@@ -57,6 +57,8 @@ static double evidence_of(double z)
 
 void kb_engine_compare(struct kb_engine *e, const struct kb_point *point, double reward)
 {
+    if (!kb_engine_is_watching(e))
+        return;
     const double *features = e->spec.arm_dim > 0 ? point->x + e->spec.context_dim : NULL;
     const struct kb_candidates cand = {.user = point->user,
                                        .context = point->x,
@@ -66,8 +68,6 @@ void kb_engine_compare(struct kb_engine *e, const struct kb_point *point, double
                                        .level = point->level};
     double mean, sd;
 
-    if (!kb_engine_is_watching(e))
-        return;
     assert(point->arm < e->cap_surprise);
     kb_posterior_predict(e->posterior, &cand, &e->scratch, &mean, &sd);
     double *r = &e->surprise[point->arm];
@@ -81,7 +81,7 @@ bool kb_engine_plan_change(const struct kb_engine *e, struct kb_event *next)
     size_t most = 0;
 
     if (!kb_engine_is_watching(e) || kb_decay_halvings(&e->decay, &e->spec.forgetting) > KB_MOST_HALVINGS / 2)
-        return false;
+        return false; /* another one might be refused */
     for (size_t i = 1; i < e->arm_ids.n && i < e->cap_surprise; i++)
         if (e->surprise[i] > e->surprise[most])
             most = i;
@@ -94,12 +94,12 @@ bool kb_engine_plan_change(const struct kb_engine *e, struct kb_event *next)
 
 /* ---- the event --------------------------------------------------------------------------------------------- */
 
-static struct kb_decay decay_after(const struct kb_engine *e, const struct kb_event *ev)
+static double halvings_after(const struct kb_engine *e, const struct kb_event *ev)
 {
     struct kb_decay decay = e->decay;
 
     kb_decay_jump(&decay, ev->as.changed.left, ev->seq);
-    return decay;
+    return kb_decay_halvings(&decay, &e->spec.forgetting);
 }
 
 /* Where nothing is forgotten, or a reset is on its way, nobody plans the event, and it does nothing. */
@@ -114,29 +114,17 @@ static enum kb_err reserve_changed(struct kb_engine *e, const struct kb_event *e
         return KB_EBUSY;
     if (!(ev->as.changed.left >= KB_LEAST_SCALE && ev->as.changed.left < 1))
         return kb_fail(KB_EINVAL, msg, "/left", "expected a number from %g, below 1", KB_LEAST_SCALE);
-    e->staged->is_closed = true;
-    if (!takes_changes(e))
-        return KB_OK;
-    const struct kb_decay decay = decay_after(e, ev);
-    if (!(kb_decay_halvings(&decay, &e->spec.forgetting) <= KB_MOST_HALVINGS))
+    if (takes_changes(e) && !(halvings_after(e, ev) <= KB_MOST_HALVINGS))
         return kb_fail(KB_ERANGE, msg, "/left", "more than %g halvings would have passed", KB_MOST_HALVINGS);
-    e->staged->forgets_at_once = true;
+    e->staged->forgets_at_once = takes_changes(e);
+    e->staged->is_closed = true;
     return KB_OK;
-}
-
-static double unit_after(const struct kb_engine *e, const struct kb_event *ev)
-{
-    const struct kb_decay decay = decay_after(e, ev);
-
-    return kb_decay_unit(kb_decay_halvings(&decay, &e->spec.forgetting));
 }
 
 static void prepare_changed(struct kb_engine *e, const struct kb_event *ev)
 {
-    const double unit = unit_after(e, ev);
-
-    if (takes_changes(e) && !kb_engine_is_quiet(e, ev->seq) && unit > kb_posterior_unit(e->posterior))
-        kb_posterior_prepare_unit(e->posterior, unit, &e->scratch);
+    if (takes_changes(e))
+        kb_engine_prepare_unit(e, halvings_after(e, ev), ev->seq);
 }
 
 static void apply_changed(struct kb_engine *e, const struct kb_event *ev)

@@ -30,10 +30,10 @@ struct kb_way {
 /* ids are those of the candidates. O(candidates) where there is anything but a policy. */
 struct kb_way kb_engine_find_way(const struct kb_engine *e, const struct kb_query *q, const struct kb_candidates *cand,
                                  const char *const *ids);
-/* For a way that is not the policy's. */
 /* The arm's place among the candidates, whose names are ids; SIZE_MAX: it is none of them. */
 size_t kb_engine_place_of(const struct kb_engine *e, const struct kb_candidates *cand, const char *const *ids,
                           const char *id);
+/* For a way that is not the policy's. */
 void kb_way_propensities(const struct kb_way *way, size_t n, double *propensity);
 
 #endif

@@ -10,6 +10,7 @@
  *   engine_arms.c   and the catalogue
  *   engine_reset.c  dictionary events that build the posterior anew, at once or in the background
  *   engine_forget.c the event that makes a model forget
+ *   engine_changes.c  changes of what arms earn, and the event that says so
  *   engine_admit.c  dictionary events that let one point in, likewise
  *   engine_work.c   what the background is given and gives back
  *   engine_build.c, build.c  the posterior and the dictionary that a reset puts in force; builds
@@ -151,8 +152,9 @@ enum kb_err kb_engine_stage_point(struct kb_engine *e, const struct kb_staged_po
 enum kb_err kb_engine_check_step(const struct kb_engine *e, const struct kb_event *ev, struct kb_errmsg *msg);
 void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev);
 double kb_engine_take_step(struct kb_engine *e, const struct kb_event *ev); /* halvings that have passed by then */
-/* The history and the posterior are in the unit of what has been forgotten by event `seq`, for which the latter is
- * prepared. */
+/* The posterior is made ready for the unit of so many halvings, at event `seq`; then it and the history take the unit
+ * of what has been forgotten by then. */
+void kb_engine_prepare_unit(struct kb_engine *e, double halvings, uint64_t seq);
 void kb_engine_take_unit(struct kb_engine *e, uint64_t seq);
 /* What is counted of a reward, learned or not: n_new of them. */
 void kb_engine_book(struct kb_engine *e, uint32_t arm, double n_new, double d_sum, double d_square);

@@ -70,21 +70,20 @@ enum kb_err kb_engine_check_step(const struct kb_engine *e, const struct kb_even
                    KB_MOST_HALVINGS);
 }
 
-/* The unit that the event's step leads to. */
-static double unit_after(const struct kb_engine *e, const struct kb_event *ev)
+void kb_engine_prepare_unit(struct kb_engine *e, double halvings, uint64_t seq)
 {
-    struct kb_decay decay = e->decay;
+    const double unit = kb_decay_unit(halvings);
 
-    kb_decay_step(&decay, &e->spec.forgetting, ev->at_ms);
-    return kb_decay_unit(kb_decay_halvings(&decay, &e->spec.forgetting));
+    if (!kb_engine_is_quiet(e, seq) && unit > kb_posterior_unit(e->posterior))
+        kb_posterior_prepare_unit(e->posterior, unit, &e->scratch);
 }
 
 void kb_engine_prepare_step(struct kb_engine *e, const struct kb_event *ev)
 {
-    const double unit = unit_after(e, ev);
+    struct kb_decay decay = e->decay;
 
-    if (!kb_engine_is_quiet(e, ev->seq) && unit > kb_posterior_unit(e->posterior))
-        kb_posterior_prepare_unit(e->posterior, unit, &e->scratch);
+    kb_decay_step(&decay, &e->spec.forgetting, ev->at_ms);
+    kb_engine_prepare_unit(e, kb_decay_halvings(&decay, &e->spec.forgetting), ev->seq);
 }
 
 void kb_engine_take_unit(struct kb_engine *e, uint64_t seq)

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "kbt.h"
 #include "kbt_log.h"
-#include "model/engine_impl.h"
+#include "model/engine_state.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
 
@@ -555,22 +555,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("changes");
-    TCase *all = tcase_create("all");
-
-    tcase_add_loop_test(all, an_arm_that_earns_less_is_noticed_and_all_is_forgotten, 0, N_SUBJECTS);
-    tcase_add_loop_test(all, what_is_left_is_a_model_of_the_weights, 0, N_SUBJECTS);
-    tcase_add_loop_test(all, surprise_is_what_its_definition_says, 0, N_SUBJECTS);
-    tcase_add_loop_test(all, hardly_any_alarm_is_false, 0, 5);
-    tcase_add_test(all, rewards_of_decisions_are_watched);
-    tcase_add_loop_test(all, rewards_in_parts_give_no_alarm, 0, 2);
-    tcase_add_test(all, a_start_and_an_end_of_traffic_give_no_alarm);
-    tcase_add_loop_test(all, snapshots_know_surprise, 0, N_SUBJECTS);
-    tcase_add_test(all, a_change_that_may_not_be_written_is_not_due);
-    tcase_add_test(all, a_log_without_the_user_of_the_alarm_folds);
-    tcase_add_test(all, a_change_waits_for_a_build);
-    tcase_add_loop_test(all, who_does_not_ask_for_it_has_none, 0, 3);
-    tcase_add_test(all, what_no_model_takes_is_refused);
-    suite_add_tcase(suite, all);
-    return kbt_run_suite(suite);
+    return KBT_RUN_TIMES(
+        "changes", 0, {an_arm_that_earns_less_is_noticed_and_all_is_forgotten, N_SUBJECTS},
+        {what_is_left_is_a_model_of_the_weights, N_SUBJECTS}, {surprise_is_what_its_definition_says, N_SUBJECTS},
+        {hardly_any_alarm_is_false, 5}, {rewards_of_decisions_are_watched, 1}, {rewards_in_parts_give_no_alarm, 2},
+        {a_start_and_an_end_of_traffic_give_no_alarm, 1}, {snapshots_know_surprise, N_SUBJECTS},
+        {a_change_that_may_not_be_written_is_not_due, 1}, {a_log_without_the_user_of_the_alarm_folds, 1},
+        {a_change_waits_for_a_build, 1}, {who_does_not_ask_for_it_has_none, 3}, {what_no_model_takes_is_refused, 1});
 }
