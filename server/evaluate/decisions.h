@@ -55,6 +55,12 @@ struct ld_logged {
     size_t n_more;
 };
 
+/* The slots of a decision, from the first, which is the decision itself. */
+static inline const struct ld_logged *ld_logged_slot(const struct ld_logged *ev, size_t k)
+{
+    return k == 0 ? ev : &ev->more[k - 1];
+}
+
 struct ld_decisions;
 
 /* What a pass is for: each decision in the order of the log, and each event that changes the graph of users (NULL:

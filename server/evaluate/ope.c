@@ -75,8 +75,8 @@ static int look(void *arg, const struct ld_logged *ev)
     u->reward_min = fmin(u->reward_min, ev->reward);
     u->reward_max = fmax(u->reward_max, ev->reward);
     for (size_t k = 0; k <= ev->n_more; k++) { /* NaN counts for neither */
-        u->slot_min = fmin(u->slot_min, k == 0 ? ev->reward : ev->more[k - 1].reward);
-        u->slot_max = fmax(u->slot_max, k == 0 ? ev->reward : ev->more[k - 1].reward);
+        u->slot_min = fmin(u->slot_min, ld_logged_slot(ev, k)->reward);
+        u->slot_max = fmax(u->slot_max, ld_logged_slot(ev, k)->reward);
     }
     if (isnan(ev->propensity)) {
         r->n_missing++;
@@ -228,8 +228,11 @@ static int judge_event(struct ld_ope_run *u, const struct ld_logged *ev, uint64_
     add_weighted(u, w, ev->reward);
     ld_ope_trace_event(&u->r->trace, ev, pi, w, k);
     ld_ope_series_add(&u->r->series[LD_OPE_REPLAY], is_accepted ? ev->reward : 0, is_accepted ? 1 : 0);
-    if (add_robust(u, ev, pi, w) != 0 ||
-        (u->r->slots.most > 1 && ld_ope_slots_add(&u->r->slots, u->policy, u->log, ev, w, u->why) != 0))
+    if (add_robust(u, ev, pi, w) != 0)
+        return -1;
+    const bool is_weighed = u->o->is_wanted[LD_OPE_BY_SLOT] || u->o->is_wanted[LD_OPE_PSEUDO];
+    struct ld_ope_policy *of_slots = is_weighed && !u->policy->is_logging ? u->policy : NULL;
+    if (u->r->slots.most > 1 && ld_ope_slots_add(&u->r->slots, of_slots, u->log, ev, w, u->why) != 0)
         return -1;
     if (!is_accepted)
         return 0;

@@ -83,17 +83,15 @@ static double residual_range(const struct ld_ope_run *u, int kind)
 {
     const double span = u->r->reward_hi - u->r->reward_lo;
     const double reach = fmax(u->r->reward_hi, 0) - fmin(u->r->reward_lo, 0);
+    const struct ld_ope_slots *s = &u->r->slots;
 
+    if (is_of_slots(u->r, kind))
+        return slot_reach(s) * (kind == LD_OPE_BY_SLOT ? s->max_by_slot : 2 * s->max_pseudo * (double)s->most);
     switch (kind) {
     case LD_OPE_REPLAY:
         return span;
     case LD_OPE_BY_SLOT:
     case LD_OPE_PSEUDO:
-        if (u->r->slots.most > 1)
-            return slot_reach(&u->r->slots) * (kind == LD_OPE_BY_SLOT
-                                                   ? u->r->slots.max_by_slot
-                                                   : 2 * u->r->slots.max_pseudo * (double)u->r->slots.most);
-        return u->r->max_weight * reach;
     case LD_OPE_IPS:
         return u->r->max_weight * reach;
     case LD_OPE_CLIPPED:

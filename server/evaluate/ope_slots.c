@@ -59,22 +59,22 @@ int ld_ope_slots_add(struct ld_ope_slots *s, struct ld_ope_policy *policy, const
     bool is_missing = false;
 
     add_slot(s, &of, w, ev->reward);
+    s->n_later += ev->n_more;
     for (size_t k = 0; k < ev->n_more; k++) {
         const struct ld_logged *slot = &ev->more[k];
-        const double *pi;
+        const double *pi = NULL;
 
-        if (policy->ops->propensities(policy, log, slot, &pi, why) != 0)
+        if (policy != NULL && policy->ops->propensities(policy, log, slot, &pi, why) != 0)
             return -1;
-        is_missing = is_missing || isnan(slot->propensity);
-        s->unsupported += policy->is_logging ? 0 : unsupported(slot, pi);
-        s->n_later++;
-        add_slot(s, &of, policy->is_logging ? 1 : pi[slot->chosen] / slot->propensity, slot->reward);
+        is_missing |= pi != NULL && isnan(slot->propensity);
+        s->unsupported += pi != NULL ? unsupported(slot, pi) : 0;
+        add_slot(s, &of, pi != NULL ? pi[slot->chosen] / slot->propensity : 1, slot->reward);
     }
     const double weight = 1 + of.weights - (double)of.n;
     ld_ope_series_add(&s->totals, of.total, 1);
     ld_ope_series_add(&s->by_slot, of.by_slot, 1);
     ld_ope_series_add(&s->pseudo, weight * of.total, 1);
-    s->n_missing += is_missing && !policy->is_logging;
+    s->n_missing += is_missing;
     s->g += weight;
     s->gg += weight * weight;
     s->max_by_slot = fmax(s->max_by_slot, of.weights);

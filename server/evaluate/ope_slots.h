@@ -35,7 +35,8 @@ struct ld_ope_slots {
 int ld_ope_slots_init(struct ld_ope_slots *s); /* -1: no memory; close in either case */
 void ld_ope_slots_close(struct ld_ope_slots *s);
 
-/* The event, whose first slot has the weight w. 0, or -1 with why: the policy's. */
+/* The event, whose first slot has the weight w. policy NULL: what is earned is asked for alone, or the log's own policy
+ * is judged, and later slots weigh 1. 0, or -1 with why: the policy's. */
 int ld_ope_slots_add(struct ld_ope_slots *s, struct ld_ope_policy *policy, const struct ld_decisions *log,
                      const struct ld_logged *ev, double w, struct ld_message *why);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "types/settings.h"
 
 #define ONE_ARM 1.0 /* the propensity of a baseline that is one arm */
 
@@ -101,9 +102,9 @@ static bool is_told(const struct ld_own_log *s, const struct ld_own_open *o)
 /* Why there is nothing to be made of a decision that has come to its end; NULL: there is. */
 static const char *why_passed(const struct ld_own_log *s, const struct ld_own_open *o)
 {
-    const char *why = is_told(s, o) && s->d->o.draws_only ? why_no_draw(&o->ev) : NULL;
-
-    return is_told(s, o) ? why : "decisions without a reward";
+    if (!is_told(s, o))
+        return "decisions without a reward";
+    return s->d->o.draws_only ? why_no_draw(&o->ev) : NULL;
 }
 
 /* The reward of slot k; NaN: it was not told. */
@@ -119,16 +120,13 @@ static int read_slot(struct ld_own_log *s, const struct ld_own_open *o, size_t k
     const struct kb_ev_slot *slot = &o->ev.as.decided.slots[k];
     const struct kb_ev_draw *draw = &o->ev.as.decided.draws[k];
     struct ld_decisions *d = s->d;
-    const uint32_t arm = ld_own_arm(s->d, o->arm_dim, slot->arm, slot->features);
-
-    if (arm == KB_ID_NONE)
-        return -1;
+    const uint32_t arm = kb_ids_find(&d->arms, slot->arm);
     struct ld_logged *out = ld_decisions_slot(d, k, first, NULL, arm);
+
     if (out->chosen == out->n)
         ld_decisions_slot_add(d, out, arm);
     out->slot = draw->id;
-    /* a slot may have had an `exclude` of its own: among others than those that stand here its propensity says nothing
-     */
+    /* Where the slot was drawn from other arms than stand here (its own `exclude`), its propensity says nothing. */
     out->propensity = draw->n_candidates == 0 || draw->n_candidates == out->n ? draw->propensity : (double)NAN;
     out->reward = reward_of(s, o, k);
     if (draw->context != NULL && d->o.context_dim > 0) {
@@ -161,26 +159,25 @@ static int read_slots(struct ld_own_log *s, const struct ld_own_open *o, struct 
     return rc == 0 ? 1 : rc;
 }
 
-/* The arms of slots behind the first get their numbers before anything of the decision is read: an arm that is new
- * moves the tables that candidates are read from. 0, or -1 with why. */
+/* All arms shown get their numbers before anything of the decision is read: an arm that is new moves the tables that
+ * candidates are read from. 0, or -1 with why. */
 static int number_arms(struct ld_own_log *s, const struct ld_own_open *o)
 {
     const struct kb_ev_slot *slots = o->ev.as.decided.slots;
 
-    for (size_t k = 1; k < o->ev.as.decided.n_slots; k++)
+    for (size_t k = 0; k < o->ev.as.decided.n_slots; k++)
         if (ld_own_arm(s->d, o->arm_dim, slots[k].arm, slots[k].features) == KB_ID_NONE)
             return -1;
     return 0;
 }
 
-/* Arm and candidates of the decision itself. 1, 0 when they are not known, -1 or LD_DECISIONS_BROKEN with why. */
+/* Candidates of the decision, and its arm among them. 1, 0 when they are not known, -1 or LD_DECISIONS_BROKEN with why.
+ */
 static int read_candidates(struct ld_own_log *s, const struct ld_own_open *o, struct ld_logged *out)
 {
     const struct kb_event *ev = &o->ev;
-    const uint32_t arm = ld_own_arm(s->d, o->arm_dim, ev->as.decided.slots[0].arm, ev->as.decided.slots[0].features);
+    const uint32_t arm = kb_ids_find(&s->d->arms, ev->as.decided.slots[0].arm);
 
-    if (arm == KB_ID_NONE)
-        return -1;
     if (ev->as.decided.among != NULL && ev->as.decided.n_among == 0) {
         ld_decisions_skip(s->d, "decisions whose candidates are not known");
         return 0;
@@ -191,8 +188,7 @@ static int read_candidates(struct ld_own_log *s, const struct ld_own_open *o, st
     return 1;
 }
 
-/* The decision o with its rewards: 1 with *out, 0 when there is none to be made of it, -1. o is the one in hand then.
- */
+/* The decision o, which is the one in hand then, with its rewards: 1 with *out, 0 when there is none to be made, -1. */
 static int end_decision(struct ld_own_log *s, struct ld_own_open *o, struct ld_logged *out)
 {
     const struct kb_event *ev = &o->ev;
@@ -260,7 +256,7 @@ static int reward(struct ld_own_log *s, const char *id, const char *arm, double 
 }
 
 /* What was told of the metric, as the experiments count it: in its range, and its default where nothing was told. */
-static double metric_value(const struct ld_own_metric *m, double told)
+static double metric_value(const struct ld_metric_settings *m, double told)
 {
     return isnan(told) ? m->missing : fmin(fmax(told, m->low), m->high);
 }

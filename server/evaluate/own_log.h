@@ -24,21 +24,17 @@
 #include "evaluate/own_catalogue.h"
 #include "evaluate/own_open.h"
 
-/* What is judged in place of rewards. */
-struct ld_own_metric {
-    const char *name;
-    double low, high, missing;
-};
+struct ld_metric_settings;
 
 /* Zeroed, but for `d` and the dimensions, a log of which nothing has been read. */
 struct ld_own_log {
     struct ld_decisions *d;
     uint32_t context_dim, arm_dim; /* of the vectors in events */
     struct ld_own_opens open;
-    struct ld_own_open *ended;          /* the one whose decision is in hand */
-    const struct ld_own_metric *metric; /* NULL: rewards are judged */
-    bool is_measured;                   /* the configuration in force has that metric as it is asked for */
-    bool is_held;                       /* rewards wait for the window's end: aggregation sum or last */
+    struct ld_own_open *ended;               /* the one whose decision is in hand */
+    const struct ld_metric_settings *metric; /* judged in place of rewards; NULL: these are */
+    bool is_measured;                        /* the configuration in force has that metric as it is asked for */
+    bool is_held;                            /* rewards wait for the window's end: aggregation sum or last */
     bool is_sum;
     bool has_metrics; /* each window has its line, also where the decision has had its reward */
     bool is_lent;     /* an arm was offered to one decision only: that one */

@@ -137,13 +137,9 @@ static int end_log(struct pass *p)
 static int pass_over(struct ld_decisions *d, const struct ld_decisions_pass *pass)
 {
     struct ld_own_source *x = (struct ld_own_source *)d;
-    struct pass p = {.x = x, .pass = pass, .own = {.d = d}};
+    struct pass p = {.x = x, .pass = pass, .own = {.d = d, .metric = x->metric}};
     struct ld_fold fold;
 
-    if (x->metric != NULL) {
-        x->told = (struct ld_own_metric){x->metric->name, x->metric->low, x->metric->high, x->metric->missing};
-        p.own.metric = &x->told;
-    }
     ld_fold_init(
         &fold,
         (struct ld_sink){

@@ -22,7 +22,6 @@ struct ld_own_source {
     struct ld_store *store;
     struct ld_evaluation_span from, to;
     const struct ld_metric_settings *metric; /* that is judged; NULL: the reward */
-    struct ld_own_metric told;               /* the same, for passes */
     uint64_t last;                           /* event that a pass ends with */
     bool (*is_over)(void *arg);              /* asked at each line: true ends the pass. NULL: nobody */
     void (*at)(void *arg, uint64_t seq);     /* told now and then how far a pass has come; NULL: nobody */

@@ -91,6 +91,16 @@ bool lc_json_number(const json_t *v, double *out)
     return true;
 }
 
+const char *lc_json_id(const json_t *v, char digits[24])
+{
+    double number;
+
+    if (!lc_json_number(v, &number))
+        return lc_json_string(v);
+    (void)snprintf(digits, 24, "%.15g", number);
+    return digits;
+}
+
 bool lc_json_is_true(const json_t *v)
 {
     return json_is_true(v);

@@ -25,6 +25,8 @@ bool lc_json_is_array(const struct json_t *v);
 bool lc_json_is_object(const struct json_t *v);
 const char *lc_json_string(const struct json_t *v); /* NULL when it is no string */
 bool lc_json_number(const struct json_t *v, double *out);
+/* Of an id: a string, or a number as its digits, which `digits` then has. NULL: neither. */
+const char *lc_json_id(const struct json_t *v, char digits[24]);
 bool lc_json_is_true(const struct json_t *v);
 const char *lc_json_text(const struct json_t *v, const char *key); /* a member's string, or NULL */
 double lc_json_real(const struct json_t *v, const char *key);      /* a member's number, or 0 */

@@ -5,27 +5,14 @@
 #include "evaluate/log_dsjson.h"
 #include "evaluate/log_features.h"
 
-/* A string, or a number as its digits. NULL: neither. */
-static const char *id_text(struct lc_dsjson *s, const struct json_t *v)
-{
-    double number;
-
-    if (lc_json_string(v) != NULL)
-        return lc_json_string(v);
-    if (!lc_json_number(v, &number))
-        return NULL;
-    (void)snprintf(s->place, sizeof s->place, "%.15g", number);
-    return s->place;
-}
-
 static const char *action_id(struct lc_dsjson *s, const struct json_t *action, size_t i)
 {
-    const char *id = id_text(s, lc_json_get(action, "_tag"));
+    const char *id = lc_json_id(lc_json_get(action, "_tag"), s->place);
 
     if (id == NULL)
-        id = id_text(s, lc_json_get(action, "id"));
+        id = lc_json_id(lc_json_get(action, "id"), s->place);
     if (id == NULL)
-        id = id_text(s, lc_json_get(lc_json_get(action, "i"), "id"));
+        id = lc_json_id(lc_json_get(lc_json_get(action, "i"), "id"), s->place);
     if (id == NULL) {
         (void)snprintf(s->place, sizeof s->place, "#%zu", i + 1);
         id = s->place;

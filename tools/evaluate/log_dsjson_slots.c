@@ -1,10 +1,10 @@
 /* Decisions with slots in dsjson, as VW's conditional bandits (CCB) and Azure Personalizer's multi-slot Rank write
  * them:
  *
- *   c._slots      [{"_id", "_inc", features}]   in the order in which they were filled; _inc: the actions, from 0, that
- *                 may stand there, left out: all that stand in none before
- *   _outcomes     [{"_label_cost", "_a", "_p"}]   of each slot: minus its reward; the action shown, from 0, and behind
- * it others that might have been; their probabilities, given the slots before. Without a cost: no reward
+ *   c._slots    [{"_id", "_inc", features}]    in the order in which they were filled. _inc: the actions, from 0,
+ *               that may stand there; left out: all that stand in no slot before
+ *   _outcomes   [{"_label_cost", "_a", "_p"}]  of each slot: minus its reward (left out: it has none); the action
+ *               shown, from 0, and behind it others that might have been; their probabilities, given the slots before
  *
  * The context of a slot is the line's, with the slot's features as its member `slot`, as in /select (docs/SLOTS.md);
  * in lines that we wrote it is the vector x, where it is not the line's. */
@@ -153,16 +153,11 @@ static int read_context(struct lc_log *log, const struct json_t *c, const struct
 static const char *read_name(struct lc_dsjson *d, const struct slot *s)
 {
     const struct json_t *id = lc_json_get(s->slot, "_id");
-    double number;
+    const char *name = lc_json_id(id != NULL ? id : lc_json_get(s->outcome, "_id"), d->name[s->k]);
 
-    if (id == NULL)
-        id = lc_json_get(s->outcome, "_id");
-    if (lc_json_string(id) != NULL)
-        return lc_json_string(id);
-    if (lc_json_number(id, &number))
-        (void)snprintf(d->name[s->k], sizeof d->name[s->k], "%.15g", number);
-    else
-        (void)snprintf(d->name[s->k], sizeof d->name[s->k], "#%zu", s->k + 1);
+    if (name != NULL)
+        return name;
+    (void)snprintf(d->name[s->k], sizeof d->name[s->k], "#%zu", s->k + 1);
     return d->name[s->k];
 }
 

@@ -12,13 +12,8 @@
 const char *lc_log_id(struct lc_log *log, const struct json_t *v, char text[32])
 {
     const char *key = lc_json_get(v, "id") != NULL ? "id" : "arm"; /* `arm`: in our log's `among` */
-    const char *id = lc_json_string(lc_json_is_object(v) ? lc_json_get(v, key) : v);
-    double number;
+    const char *id = lc_json_is_object(v) ? lc_json_string(lc_json_get(v, key)) : lc_json_id(v, text);
 
-    if (id == NULL && lc_json_number(v, &number)) {
-        (void)snprintf(text, 32, "%.15g", number);
-        id = text;
-    }
     if (id == NULL)
         ld_decisions_fail(&log->base, "arm", "expected an id, or an object with an id");
     return id;

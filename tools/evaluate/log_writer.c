@@ -43,12 +43,6 @@ static void put_arm(struct lc_text *t, const struct lc_log *log, const struct ld
     lc_text_puts(t, "}");
 }
 
-/* Slots of a decision, the first among them. */
-static const struct ld_logged *slot_at(const struct ld_logged *ev, size_t k)
-{
-    return k == 0 ? ev : &ev->more[k - 1];
-}
-
 static void begin_object(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
 {
     lc_text_puts(t, "{\"user\":");
@@ -69,9 +63,9 @@ size_t lc_log_put_observation(struct lc_text *t, const struct lc_log *log, const
     size_t n = 0;
 
     for (size_t k = 0; k <= ev->n_more; k++) {
-        if (isnan(slot_at(ev, k)->reward))
+        if (isnan(ld_logged_slot(ev, k)->reward))
             continue;
-        begin_object(t, log, slot_at(ev, k));
+        begin_object(t, log, ld_logged_slot(ev, k));
         lc_text_puts(t, "}\n");
         n++;
     }
@@ -96,22 +90,25 @@ static void put_line(struct lc_text *t, const struct lc_log *log, const struct l
 void lc_log_put_ndjson(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev)
 {
     for (size_t k = 0; k <= ev->n_more; k++)
-        if (!isnan(slot_at(ev, k)->reward))
-            put_line(t, log, slot_at(ev, k));
+        if (!isnan(ld_logged_slot(ev, k)->reward))
+            put_line(t, log, ld_logged_slot(ev, k));
 }
 
-/* The ranking with its probabilities: the arm shown first, as VW has it. */
-static void put_distribution(struct lc_text *t, const struct ld_logged *ev)
+/* The first n of a ranking, and their probabilities unless that of the arm shown is not known: it comes first, as VW
+ * has it. place: [arms] the number of each, from 1, told from 0; NULL: their places as candidates, told from 1. */
+static void put_ranking(struct lc_text *t, const struct ld_logged *ev, size_t n, double shown, const size_t *place)
 {
-    for (int is_p = 0; is_p < 2; is_p++) {
-        lc_text_puts(t, is_p ? ",\"p\":[" : ",\"a\":[");
-        for (size_t k = 0; k < ev->n; k++) {
+    const char *const a = place != NULL ? "_a" : "a", *const p = place != NULL ? "_p" : "p";
+
+    for (int is_p = 0; is_p < (isnan(shown) ? 1 : 2); is_p++) {
+        lc_text_printf(t, ",\"%s\":[", is_p ? p : a);
+        for (size_t k = 0; k < n; k++) {
             const size_t i = k == 0 ? ev->chosen : k <= ev->chosen ? k - 1 : k;
             lc_text_puts(t, k > 0 ? "," : "");
             if (is_p)
-                lc_text_number(t, ev->logged[i]);
+                lc_text_number(t, k == 0 ? shown : ev->logged[i]);
             else
-                lc_text_printf(t, "%zu", i + 1);
+                lc_text_printf(t, "%zu", place != NULL ? place[ev->arm[i]] - 1 : i + 1);
         }
         lc_text_puts(t, "]");
     }
@@ -155,7 +152,7 @@ struct actions {
 static void put_actions(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev, struct actions *a)
 {
     for (size_t k = 0; k <= ev->n_more; k++) {
-        const struct ld_logged *slot = slot_at(ev, k);
+        const struct ld_logged *slot = ld_logged_slot(ev, k);
         for (size_t i = 0; i < slot->n; i++) {
             if (a->place[slot->arm[i]] != 0)
                 continue;
@@ -170,7 +167,7 @@ static void put_actions(struct lc_text *t, const struct lc_log *log, const struc
 static void put_slot(struct lc_text *t, const struct lc_log *log, const struct ld_logged *ev, size_t k,
                      const struct actions *a)
 {
-    const struct ld_logged *slot = slot_at(ev, k);
+    const struct ld_logged *slot = ld_logged_slot(ev, k);
 
     lc_text_puts(t, k > 0 ? ",{\"_id\":" : "{\"_id\":");
     lc_text_json(t, slot->slot);
@@ -189,18 +186,7 @@ static void put_outcome(struct lc_text *t, const struct ld_logged *slot, bool is
     lc_text_puts(t, is_first ? "{\"_id\":" : ",{\"_id\":");
     lc_text_json(t, slot->slot);
     put_number(t, "_label_cost", 0.0 - slot->reward);
-    for (int is_p = 0; is_p < (isnan(slot->propensity) ? 1 : 2); is_p++) {
-        lc_text_puts(t, is_p ? ",\"_p\":[" : ",\"_a\":[");
-        for (size_t j = 0; j < (slot->logged != NULL ? slot->n : 1); j++) {
-            const size_t i = j == 0 ? slot->chosen : j <= slot->chosen ? j - 1 : j;
-            lc_text_puts(t, j > 0 ? "," : "");
-            if (is_p)
-                lc_text_number(t, j == 0 ? slot->propensity : slot->logged[i]);
-            else
-                lc_text_printf(t, "%zu", a->place[slot->arm[i]] - 1);
-        }
-        lc_text_puts(t, "]");
-    }
+    put_ranking(t, slot, slot->logged != NULL ? slot->n : 1, slot->propensity, a->place);
     lc_text_puts(t, "}");
 }
 
@@ -218,7 +204,7 @@ static void put_slots(struct lc_text *t, const struct lc_log *log, const struct 
         put_slot(t, log, ev, k, &a);
     lc_text_puts(t, "]},\"_outcomes\":[");
     for (size_t k = 0; k <= ev->n_more; k++)
-        put_outcome(t, slot_at(ev, k), k == 0, &a);
+        put_outcome(t, ld_logged_slot(ev, k), k == 0, &a);
     lc_text_puts(t, "]}\n");
     free(a.place);
 }
@@ -237,7 +223,7 @@ void lc_log_put_dsjson(struct lc_text *t, const struct lc_log *log, const struct
     lc_text_puts(t, ",\"Version\":\"1\"");
     lc_put_text(t, "EventId", ev->id);
     if (ev->logged != NULL)
-        put_distribution(t, ev);
+        put_ranking(t, ev, ev->n, ev->logged[ev->chosen], NULL);
     put_context(t, log, ev);
     for (size_t i = 0; i < ev->n; i++) {
         lc_text_puts(t, i > 0 ? "," : "");

@@ -16,11 +16,17 @@ static int n_told(const struct ld_ope_result *r)
     return r->slots.most > 1 ? LD_OPE_N : LD_OPE_BY_SLOT;
 }
 
+/* Of the column of names. */
+static int name_width(const struct ld_ope_result *r)
+{
+    return r->slots.most > 1 ? 14 : 12;
+}
+
 static void print(const struct ld_ope_result *r, const struct ld_ope_options *o, const struct ld_decisions *log)
 {
     printf("%s events, %s arms, effective sample size %.1f; largest weight %.4g, mean %.4g\n\n", lc_thousands(r->n),
            lc_thousands(r->n_arms), r->ess, r->max_weight, r->mean_weight);
-    const int width = r->slots.most > 1 ? 14 : 12;
+    const int width = name_width(r);
 
     printf("  %-*s %12s   %g %% interval\n", width, "estimator", "estimate", 100 * o->level);
     for (int i = 0; i < n_told(r); i++) {
@@ -43,7 +49,7 @@ static void print_differences(const struct ld_ope_report *r, const struct ld_ope
     printf("\n%s less %s, paired:\n", e->name, r->entry[0].name);
     for (int i = 0; i < n_told(&e->result); i++)
         if (e->has_difference[i] && e->difference[i].is_bounded)
-            printf("  %-12s %12.6g   [%.6g, %.6g]\n", ld_ope_name(i), e->difference[i].value,
+            printf("  %-*s %12.6g   [%.6g, %.6g]\n", name_width(&e->result), ld_ope_name(i), e->difference[i].value,
                    e->difference[i].interval.lower, e->difference[i].interval.upper);
 }
 
