@@ -43,36 +43,24 @@ struct repairing {
 
 /* ---- comparing -------------------------------------------------------------------------------------------- */
 
-static int add_line(void *text, const struct ld_row *row)
-{
-    return ld_text_export(text, row->text, row->n_text, row->answer);
-}
-
 /* For read and take. */
 static enum ld_shared_rc compare(void *arg, const struct ld_shared_batch *b)
 {
     struct repairing *r = arg;
-    const uint64_t before = b->at.seq - b->n;
-    struct ld_text have;
-    enum ld_shared_rc rc = LD_SHARED_OK;
+    uint64_t other;
 
     if (ld_progress_is_over(r->progress))
         return LD_SHARED_DOWN;
     r->tip = b->at.seq;
-    if (r->other != 0 || before >= r->last)
+    if (r->other != 0 || b->at.seq - b->n >= r->last)
         return LD_SHARED_OK;
-    ld_text_init(&have);
-    if (ld_store_read(r->store, before, b->n, add_line, &have) != LD_STORE_OK)
-        rc = LD_SHARED_NOMEM;
-    else if (have.n == b->n_body && memcmp(have.data, b->body, have.n) == 0)
+    if (ld_shared_first_other(r->store, b, &other) != LD_STORE_OK)
+        return LD_SHARED_NOMEM;
+    if (other == 0)
         r->at = b->at;
-    else {
-        const uint64_t n = ld_shared_first_difference(have.data, have.n, b->body, b->n_body);
-        if (before + n < r->last)
-            r->other = before + n + 1;
-    }
-    ld_text_close(&have);
-    return rc;
+    else if (other <= r->last)
+        r->other = other;
+    return LD_SHARED_OK;
 }
 
 static bool fail(struct repairing *r, enum ld_shared_rc rc, const struct ld_message *why)

@@ -30,6 +30,7 @@
 #include "tenant/fold.h"
 #include "tenant/recover.h"
 #include "tenant/line.h"
+#include "tenant/shared_send.h"
 #include "tenant/tenant_state.h"
 
 #define PAGE_BYTES ((size_t)4 << 20)
@@ -78,11 +79,6 @@ static bool note_dimensions(struct renewal *r)
 }
 
 /* ---- lines ---------------------------------------------------------------------------------------------- */
-
-static int add_line(void *text, const struct ld_row *row)
-{
-    return ld_text_export(text, row->text, row->n_text, row->answer);
-}
 
 /* A line that is not here as it stands there. Its text wants the brace again, where an answer was split off. */
 static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
@@ -177,7 +173,7 @@ static enum ld_shared_rc take_batch(void *arg, const struct ld_shared_batch *b)
         return (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, r->why, "the tenant is being closed");
     ld_text_init(&have);
     if (r->at.seq < r->last && b->at.seq > r->compared &&
-        ld_store_read(r->t->store, r->at.seq, b->n, add_line, &have) != LD_STORE_OK)
+        ld_store_read(r->t->store, r->at.seq, b->n, ld_shared_export_row, &have) != LD_STORE_OK)
         rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, r->why, "this server's copy cannot be read");
     if (rc == LD_SHARED_OK && (have.n != b->n_body || memcmp(have.data, b->body, b->n_body) != 0))
         rc = renew_lines(r, b, &have);

@@ -1,9 +1,38 @@
-/* Lines of a file on their way into a shared log: see shared_send.h. */
+/* Lines of a file beside those of a shared log, and on their way into it: see shared_send.h. */
 #include "tenant/shared_send.h"
 
+#include <string.h>
 #include <sys/random.h>
 
 #include "json/json_out.h"
+
+int ld_shared_export_row(void *text, const struct ld_row *row)
+{
+    return ld_text_export(text, row->text, row->n_text, row->answer);
+}
+
+/* The first line, counted from 0, at which two bodies differ; either may end before it. */
+static uint64_t first_difference(const struct ld_text *have, const struct ld_shared_batch *b)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < have->n && i < b->n_body && have->data[i] == b->body[i]; i++)
+        n += b->body[i] == '\n';
+    return n;
+}
+
+int ld_shared_first_other(struct ld_store *store, const struct ld_shared_batch *b, uint64_t *line)
+{
+    const uint64_t before = b->at.seq - b->n;
+    struct ld_text have;
+
+    ld_text_init(&have);
+    const int rc = ld_store_read(store, before, b->n, ld_shared_export_row, &have);
+    const bool is_same = rc == LD_STORE_OK && have.n == b->n_body && memcmp(have.data, b->body, have.n) == 0;
+    *line = rc != LD_STORE_OK || is_same ? 0 : before + first_difference(&have, b) + 1;
+    ld_text_close(&have);
+    return rc;
+}
 
 uint64_t ld_shared_draw_nonce(void)
 {

@@ -1,5 +1,5 @@
-/* Lines of a file on their way into a shared log, in a turn that is had: a tenant that comes whole
- * (registry_import.c), and lines that the log has lost (repair_shared.c).
+/* Lines of a file beside those of a shared log, and on their way into it, in a turn that is had: a tenant that comes
+ * whole (registry_import.c), and lines that the log has lost (repair_shared.c).
  *
  * Whoever follows a batch reserves its lines against the state before it, and a log does not tell where its commits
  * ended. So each line is a batch: whatever it looks up stands before it, as in a fold. Cost: a round trip and a row for
@@ -10,6 +10,11 @@
 #include "base/text.h"
 #include "shared/shared_log.h"
 #include "store/store.h"
+
+/* For ld_store_read: the row's line as it stands in a log, behind what a struct ld_text has. */
+int ld_shared_export_row(void *text, const struct ld_row *row);
+/* *line: the first of the batch's lines that the file has otherwise, or has not; 0: none. LD_STORE_*. */
+int ld_shared_first_other(struct ld_store *store, const struct ld_shared_batch *b, uint64_t *line);
 
 /* The last line is kept back: what ends the turn takes it. */
 struct ld_shared_sender {

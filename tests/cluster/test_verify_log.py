@@ -5,16 +5,14 @@ import subprocess
 
 import pytest
 
-from servers import CTL, Servers, at_once, settle, wait_for
+from servers import CTL, Servers, at_once, ctl, settle, wait_for
 import pg
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
 
 
 def verify(database, *args, expect=0):
-    done = subprocess.run([CTL, "verify", "--log", database.url, *args], capture_output=True, text=True, timeout=60)
-    assert done.returncode == expect, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return ctl("verify", "--log", database.url, *args, expect=expect)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +44,12 @@ def test_a_log_that_is_whole(database, shop):
     assert f"whole      to line {last}\n" in said and said.startswith("bank ")
     assert f"the copy has the same to line {last}" in verify(database, "shop", "--data", str(shop))
     assert "no such tenant" in verify(database, "nobodys", expect=1)
+
+
+def test_a_folder_that_is_not_there_is_a_fault_and_is_not_made(database, shop, tmp_path):
+    missing = tmp_path / "typo"
+    assert str(missing) in verify(database, "shop", "--data", str(missing), expect=1)
+    assert not missing.exists()
 
 
 @pytest.mark.parametrize("change,said", [

@@ -1,5 +1,5 @@
 /* laplacectl verify: whether models are what their logs say, asked of a server or found out from the files of a stopped
- * one (verify_files.c). One line a tenant; with --json one JSON object a line.
+ * one (verify_files.c). One line a tenant; with --json one JSON object a line, but for --log.
  *
  * Exit status 0 means that every tenant was compared and every one was equal. */
 #include <stdio.h>
@@ -93,7 +93,7 @@ const struct lc_command lc_cmd_verify = {
         "With --log nothing is folded: the hashes that chain the lines of a log in PostgreSQL are computed anew, "
         "without a\n"
         "server, and the first line that does not fit is named; with --data it is compared with the copy of a stopped\n"
-        "server, line by line.\n\n"
+        "server, line by line. It says so in words, with --json as well.\n\n"
         "  laplacectl verify shop\n"
         "  laplacectl verify --data /var/lib/laplaced\n",
     .run = run_verify,

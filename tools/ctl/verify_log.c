@@ -16,6 +16,7 @@
 #include "shared/pg_log.h"
 #include "store/folder.h"
 #include "store/store.h"
+#include "tenant/shared_send.h"
 
 #define PAGE_BYTES ((size_t)4 << 20)
 #define MOST_RESTARTS 20 /* each time lines were rewritten in between */
@@ -32,11 +33,6 @@ struct check {
     struct ld_message why;     /* of a fault */
 };
 
-static int add_line(void *text, const struct ld_row *row)
-{
-    return ld_text_export(text, row->text, row->n_text, row->answer);
-}
-
 /* Why the copy cannot be held against the log; NULL: it can. */
 static const char *incomparable(const struct check *k)
 {
@@ -50,24 +46,17 @@ static const char *incomparable(const struct check *k)
 static enum ld_shared_rc look(void *arg, const struct ld_shared_batch *b)
 {
     struct check *k = arg;
-    const uint64_t before = b->at.seq - b->n;
-    struct ld_text have;
-    enum ld_shared_rc rc = LD_SHARED_OK;
+    uint64_t other;
 
     k->at = b->at;
     if (b->at.seq == k->t.tip.seq)
         k->is_tip = memcmp(b->at.hash, k->t.tip.hash, sizeof b->at.hash) == 0;
-    if (k->store == NULL || incomparable(k) != NULL || k->other != 0 || before >= k->last)
-        return rc;
-    ld_text_init(&have);
-    if (ld_store_read(k->store, before, b->n, add_line, &have) != LD_STORE_OK)
-        rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_NOMEM, &k->why, "the copy's lines");
-    else if (have.n != b->n_body || memcmp(have.data, b->body, have.n) != 0)
-        k->other = before + ld_shared_first_difference(have.data, have.n, b->body, b->n_body) + 1;
-    ld_text_close(&have);
-    if (k->other > k->last)
-        k->other = 0; /* it ends there */
-    return rc;
+    if (k->store == NULL || incomparable(k) != NULL || k->other != 0 || b->at.seq - b->n >= k->last)
+        return LD_SHARED_OK;
+    if (ld_shared_first_other(k->store, b, &other) != LD_STORE_OK)
+        return (enum ld_shared_rc)ld_fail_as(LD_SHARED_NOMEM, &k->why, "the copy's lines");
+    k->other = other <= k->last ? other : 0; /* behind its last line it has none */
+    return LD_SHARED_OK;
 }
 
 static enum ld_shared_rc broken(struct check *k, const char *before, uint64_t line, const char *behind)
@@ -162,25 +151,21 @@ static int verify(struct ld_shared_log *log, const char *data, const char *name)
 
 struct names {
     char **name;
-    size_t n;
+    size_t n, cap;
 };
 
 static void add_name(void *arg, const char *name, const struct ld_shared_tenant *t)
 {
-    struct names *names = arg;
-    char **grown = realloc(names->name, (names->n + 1) * sizeof *grown);
+    struct names *all = arg;
 
     (void)t;
-    if (grown == NULL)
-        return;
-    names->name = grown;
-    names->name[names->n] = strdup(name);
-    names->n += names->name[names->n] != NULL;
+    all->name = lc_room(all->name, &all->cap, all->n + 1, sizeof *all->name);
+    all->name[all->n++] = lc_copy(name);
 }
 
 static int verify_all(struct ld_shared_log *log, const char *data)
 {
-    struct names names = {NULL, 0};
+    struct names names = {0};
     struct ld_message why;
     uint64_t generation;
     int status = 0;
@@ -205,7 +190,7 @@ int lc_verify_log(const char *url, const char *data, const char *name)
 
     if (ld_pg_check_url(url, &why) != 0)
         return lc_misuse("--log: %s", why.text);
-    if (data != NULL && ld_folder_open(data, &fd, &why) != 0)
+    if (data != NULL && ld_folder_open_readonly(data, &fd, &why) != 0)
         return lc_fail("%s", why.text);
     ld_log_set_level(LD_LOG_ERROR);
     if (ld_pg_log_open(&log, &config, &why) != 0)
