@@ -20,9 +20,9 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def run(*words):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
+        raise RuntimeError(f"{' '.join(map(str, words))}: {done.stdout}{done.stderr}")
     return done.stdout
 
 

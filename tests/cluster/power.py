@@ -9,13 +9,8 @@ import signal
 import subprocess
 import tempfile
 
+from net import run
 from pg import wait_for
-
-
-def run(*words):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=120)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, words))}: {done.stdout}{done.stderr}")
 
 
 class Disk:

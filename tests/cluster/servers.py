@@ -2,6 +2,7 @@
 import concurrent.futures
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -92,9 +93,15 @@ class Servers:
             server.close()
 
 
+def ctl(*args, expect=0, **env):
+    """What laplacectl says."""
+    done = subprocess.run([CTL, *args], capture_output=True, text=True, timeout=60, env={**os.environ, **env})
+    assert done.returncode == expect, (args, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
 def init(log):
-    done = subprocess.run([CTL, "cluster", "init", "--log", log], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ctl("cluster", "init", "--log", log)
 
 
 def at_once(*calls):

@@ -50,8 +50,8 @@ class Siege:
     def round(self, fault, number, n):
         name, ledger = f"{self.kind}-{number}", Ledger()
         self.servers.clients()[0].put_tenant(name, algorithm="laplaced")
-        writers = [Writer(i, f"{self.seed}/{number}", ledger, name, self.servers.key, 8) for i in range(N_WRITERS + 1)]
-        self.prober = writers.pop()
+        everybody = [Writer(i, f"{self.seed}/{number}", ledger, name, self.servers.key, 8) for i in range(N_WRITERS + 1)]
+        *writers, self.prober = everybody
         try:
             with at_work(writers, self.servers, 120):
                 for _ in range(n):
@@ -62,9 +62,9 @@ class Siege:
             self.servers.ready()
             self.judge(name, ledger)
         finally:
-            told = sum((w.n for w in [*writers, self.prober]), collections.Counter())
+            told = sum((w.n for w in everybody), collections.Counter())
             self.tally["unknown"] += told[0] + told[503]
-        assert [s for w in [*writers, self.prober] for s in w.surprises] == []
+        assert [s for w in everybody for s in w.surprises] == []
 
     def goes_on(self, servers):
         """Each of them acknowledges a change."""
@@ -88,7 +88,7 @@ class Siege:
         fresh = self.servers.add()
         client = self.servers.client(fresh)
         wait_for(lambda: client.call("GET", f"/tenants/{name}", expect=(200, 503)).status == 200)
-        assert settle([*self.servers.clients()], name) == (log, digest)
+        assert settle(self.servers.clients(), name) == (log, digest)
         self.servers.remove(fresh)
 
 

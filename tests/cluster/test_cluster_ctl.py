@@ -1,14 +1,12 @@
 """`laplacectl cluster` against a primary with a synchronous standby: what it says is what psql finds."""
 import json
-import os
 import pathlib
-import subprocess
 
 import pytest
 
+from servers import ctl
 import pg as kit
 
-CTL = os.environ.get("LAPLACECTL_BIN") or str(pathlib.Path(__file__).parents[2] / "build/laplacectl")
 SCHEMAS = sorted((pathlib.Path(__file__).parents[2] / "schema").glob("shared_*.sql"))
 VERSION = len(SCHEMAS)
 
@@ -20,9 +18,7 @@ def pg(tmp_path_factory):
 
 
 def cluster(*args, expect=0, **env):
-    done = subprocess.run([CTL, "cluster", *args], capture_output=True, text=True, timeout=30, env={**os.environ, **env})
-    assert done.returncode == expect, (args, done.stdout, done.stderr)
-    return done.stdout + done.stderr
+    return ctl("cluster", *args, expect=expect, **env)
 
 
 def status(pg, *args, expect=0):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from servers import QUICK, Servers, events_of, init, settle, wait_for
+from servers import QUICK, Servers, events_of, settle, wait_for
 from test_nodes import database  # noqa: F401 (a fixture)
 from writers import Writer, at_work, judged
 import pg

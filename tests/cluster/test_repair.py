@@ -1,21 +1,17 @@
 """A shared log that has lost lines, as after a backup was restored: servers say so by name, and an operator puts the lines back or lets them go."""
 import json
-import os
-import subprocess
 
 import pytest
 
-from servers import CTL, Servers, events_of, log_of, settle, wait_for
+from servers import Servers, ctl, events_of, log_of, settle, wait_for
 import pg
 from harness import Client
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
 
 
-def ctl(server, *args, expect=0):
-    done = subprocess.run([CTL, "cluster", "repair", *args], capture_output=True, text=True, timeout=60, env={**os.environ, "LAPLACED_URL": server.url if server else ""})
-    assert done.returncode == expect, (args, done.stdout, done.stderr)
-    return done.stdout + done.stderr
+def repair(server, *args, expect=0):
+    return ctl("cluster", "repair", *args, expect=expect, LAPLACED_URL=server.url if server else "")
 
 
 def lines(text):
@@ -64,13 +60,13 @@ def test_lines_that_were_lost_are_told_and_put_back_by_whoever_is_asked(two, dat
     for api in (a, b):
         assert f"at line {len(lines(was))} the shared log has ended already" in refused(api, name)
         assert api.call("GET", f"/tenants/{name}/stats").status == 200  # reading goes on
-    said = json.loads(ctl(b.server, name, "--push"))
+    said = json.loads(repair(b.server, name, "--push"))
     assert said == {"action": "push", "lines": len(lines(was)) - last, "opens": True}
     assert settle((a, b), name) == (was, digest)
     for api in (a, b):
         assert api.call("POST", f"/tenants/{name}/verify").json["equal"]
-        assert "nothing to put back" in ctl(api.server, name, "--push", expect=1)
-        assert "nothing to rewind" in ctl(api.server, name, "--rewind", expect=1)
+        assert "nothing to put back" in repair(api.server, name, "--push", expect=1)
+        assert "nothing to rewind" in repair(api.server, name, "--rewind", expect=1)
     for i in range(10):
         observe((a, b)[i % 2], name, i)
     fresh = Client(two.add())
@@ -85,7 +81,7 @@ def test_lines_that_are_let_go_are_kept_in_a_file(two, database):
     last = lose(database, name, 5)
     refused(a, name)
     for api in (a, b):
-        said = json.loads(ctl(api.server, name, "--rewind"))
+        said = json.loads(repair(api.server, name, "--rewind"))
         assert said == {"action": "rewind", "lines": len(lines(was)) - last, "file": f"{name}.lost-{last + 1}-{len(lines(was))}", "opens": True}
         kept = api.server.data / "tenants" / said["file"]
         assert lines(kept.read_bytes()) == lines(was)[last:] and kept.stat().st_mode & 0o077 == 0
@@ -110,8 +106,8 @@ def test_a_log_that_went_on_otherwise_takes_no_lines_back(two, database):
     for i in range(9):
         observe(b, name, 7 + i)
     refused(a, name)
-    assert f"another line {len(lines(before)) + 1}" in ctl(a.server, name, "--push", expect=1)
-    assert json.loads(ctl(a.server, name, "--rewind"))["opens"]
+    assert f"another line {len(lines(before)) + 1}" in repair(a.server, name, "--push", expect=1)
+    assert json.loads(repair(a.server, name, "--rewind"))["opens"]
     log, _ = settle((a, b), name)
     assert log.startswith(before) and len(lines(log)) > len(lines(before)) + 8
 
@@ -125,7 +121,7 @@ def test_a_tenant_that_the_log_has_lost_altogether_is_put_back_whole(two, databa
     primary.sql(f"DELETE FROM laplaced.tenant WHERE id = {id}")
     wait_for(lambda: "has lost it" in a.server.log(), what="a word of it")
     refused(a, name)
-    assert json.loads(ctl(a.server, name, "--push"))["lines"] == len(lines(was))
+    assert json.loads(repair(a.server, name, "--push"))["lines"] == len(lines(was))
     wait_for(lambda: a.call("GET", f"/tenants/{name}/stats", expect=(200, 404, 500, 503)).status == 200)
     b.server.restart()  # its copy is of a number that is no more
     two.ready()
@@ -140,11 +136,11 @@ def test_it_is_done_in_the_folder_of_a_stopped_server_as_well(two, database):
     was, digest = made((a, b), name)
     lose(database, name, 4)
     files = ("--log", database.url, "--data", str(a.server.data))
-    assert ctl(None, name, "--push", *files, expect=1).strip() != ""  # a server has the folder
+    assert repair(None, name, "--push", *files, expect=1).strip() != ""  # a server has the folder
     assert a.server.terminate() == 0
-    assert "no such tenant" in ctl(None, "nobodys", "--push", *files, expect=1)
-    assert "are back in the shared log" in ctl(None, name, "--push", *files)
-    assert "nothing to rewind" in ctl(None, name, "--rewind", *files, expect=1)
+    assert "no such tenant" in repair(None, "nobodys", "--push", *files, expect=1)
+    assert "are back in the shared log" in repair(None, name, "--push", *files)
+    assert "nothing to rewind" in repair(None, name, "--rewind", *files, expect=1)
     a.server.start()
     two.ready()
     assert settle((a, b), name) == (was, digest)
@@ -158,13 +154,13 @@ def test_a_server_that_dies_before_the_lines_are_there_has_changed_nothing(two, 
         a.server.env = {"LAPLACED_FAILPOINT": f"{point}:1"}
         a.server.restart()
         two.ready()
-        ctl(a.server, name, action, expect=1)
+        repair(a.server, name, action, expect=1)
         assert wait_for(lambda: a.server.process.poll(), what=f"the death at {point}") == -9
         assert database.primary.sql(f"SELECT last FROM laplaced.tenant WHERE name = '{name}'") == str(last)
     a.server.env = {}
     a.server.restart()
     two.ready()
-    assert json.loads(ctl(a.server, name, "--push"))["lines"] == len(lines(was)) - last
+    assert json.loads(repair(a.server, name, "--push"))["lines"] == len(lines(was)) - last
     assert settle((a, b), name) == (was, digest)
 
 
@@ -174,7 +170,7 @@ def test_what_is_not_the_shared_logs_is_refused(two):
     for body in ({"action": "drop", "seq": 3}, {"action": "lift"}):
         assert "repair of a line" in a.call("POST", "/tenants/other/repair", body, expect=501).json["detail"]
     a.call("POST", "/tenants/nobodys/repair", {"action": "push"}, expect=404)
-    ctl(a.server, "other", expect=2)
-    ctl(a.server, "other", "--push", "--rewind", expect=2)
-    ctl(a.server, "--push", expect=2)
+    repair(a.server, "other", expect=2)
+    repair(a.server, "other", "--push", "--rewind", expect=2)
+    repair(a.server, "--push", expect=2)
     assert events_of(log_of(a, "other"))

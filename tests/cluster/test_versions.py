@@ -1,11 +1,10 @@
 """Servers of two versions on one log: the newer one writes what the older one knows, until an operator says that all are new. The older one is this program, told by
 LAPLACED_LOG_VERSION to know less."""
 import json
-import subprocess
 
 import pytest
 
-from servers import CTL, Servers, settle, wait_for
+from servers import Servers, ctl, settle, wait_for
 import pg
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
@@ -13,9 +12,7 @@ SLOTS = {"user": "u", "candidates": ["x", "y", "z"], "slots": [{"id": "top"}, {"
 
 
 def cluster(database, *args, expect=0):
-    done = subprocess.run([CTL, "cluster", *args, "--log", database.url], capture_output=True, text=True, timeout=60)
-    assert done.returncode == expect, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return ctl("cluster", *args, "--log", database.url, expect=expect)
 
 
 @pytest.fixture

@@ -3,14 +3,7 @@ import time
 
 import pytest
 
-
-def wait_for(check, seconds=10):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if check():
-            return True
-        time.sleep(0.05)
-    return False
+from harness import wait_for
 
 
 def test_a_late_reward_is_logged_and_not_learned(api, name):
