@@ -50,18 +50,6 @@ bool ld_shared_replace(struct ld_text *out, const struct ld_shared_batch *batch,
     return from == end && !out->is_failed;
 }
 
-uint64_t ld_shared_first_difference(const char *a, size_t n_a, const char *b, size_t n_b)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < n_a && i < n_b; i++) {
-        if (a[i] != b[i])
-            return n;
-        n += b[i] == '\n';
-    }
-    return n;
-}
-
 unsigned ld_log_version(void)
 {
     const char *text = getenv("LAPLACED_LOG_VERSION");

@@ -61,7 +61,8 @@ enum ld_shared_rc {
 #define LD_LOG_VERSION_SLOTS 2u
 #define LD_LOG_VERSION_CHANGES 2u
 
-/* The newest that this program knows; LAPLACED_LOG_VERSION=N lets a test's be an older one. chain.c */
+/* The newest that this program knows. For tests, LAPLACED_LOG_VERSION=N makes it one that knows no more than N. chain.c
+ */
 unsigned ld_log_version(void);
 
 #define LD_CHAIN_BYTES 16u
@@ -249,9 +250,6 @@ const char *ld_shared_behind(const char *body, size_t n_body, uint64_t n);
  * is not behind already. False: memory is out, or the body has not so many lines. chain.c */
 bool ld_shared_replace(struct ld_text *out, const struct ld_shared_batch *batch, const struct ld_shared_line *line,
                        size_t n, size_t *at);
-
-/* The first line, counted from 0, at which two bodies differ; either may end before it. chain.c */
-uint64_t ld_shared_first_difference(const char *a, size_t n_a, const char *b, size_t n_b);
 
 /* A sentence for the outcome. */
 const char *ld_shared_say(enum ld_shared_rc rc);

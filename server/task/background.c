@@ -26,7 +26,7 @@
 
 struct ld_building {
     struct ld_task task;
-    struct kb_build *build; /* lent; NULL: none is. Under queue_lock, so that another thread may cancel it */
+    struct kb_build *build; /* lent; NULL: none is. Under the queue's lock, so that another thread may cancel it */
     enum kb_err rc;
     int64_t took_us;
     int64_t retry_ms; /* after a failed run: not before */

@@ -21,7 +21,7 @@ struct ld_refold {
     struct kb_engine *engine;
     struct ld_fold fold;    /* its sink is the engine; the owner may put another `take` before it */
     struct ld_message why;  /* a failure in words; fold.rc LD_STORE_CORRUPT: the log itself is at fault */
-    struct kb_build *build; /* being run; under the tenant's queue_lock */
+    struct kb_build *build; /* being run; under the lock of the tenant's queue */
     atomic_bool is_cancelled;
     /* For whoever looks, from any thread: lines that were folded, and the share of the log, never backwards and never
      * whole. */
@@ -41,7 +41,7 @@ bool ld_refold_tail(struct ld_refold *f);
 /* Runs what was begun there, once: false with why. */
 bool ld_refold_build(struct ld_refold *f);
 
-/* It ends at its next line, and what it builds soon; the tenant's queue_lock is held. */
+/* It ends at its next line, and what it builds soon; the lock of the tenant's queue is held. */
 void ld_refold_cancel(struct ld_refold *f);
 
 #endif

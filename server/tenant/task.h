@@ -40,7 +40,7 @@ enum ld_moment {
 struct ld_task {
     const struct ld_task_kind *kind;
     struct ld_tenant *t;
-    struct ld_task *next; /* of the tenant's; queue_lock */
+    struct ld_task *next; /* of the tenant's; under the queue's lock */
     struct ld_op *op;     /* to be answered with the end of the task; NULL: nobody has asked */
     atomic_size_t bytes;  /* of what it keeps, as far as that is large */
     enum { LD_TASK_RESTS, LD_TASK_RUNS, LD_TASK_HAS_RUN, LD_TASK_WAITS } _Atomic state;
@@ -63,7 +63,7 @@ struct ld_task_kind {
     enum ld_chore (*at[LD_N_MOMENTS])(struct ld_tenant *t);
     void (*run)(void *task);
     void (*finish)(void *task);
-    void (*cancel)(void *task); /* from any thread, under queue_lock: what runs ends soon */
+    void (*cancel)(void *task); /* from any thread, under the queue's lock: what runs ends soon */
     void (*drop)(void *task);   /* what it owns, but its op, before it is freed */
 };
 

@@ -1,5 +1,5 @@
-/* Tasks of a tenant: see task.h. The list is guarded by the tenant's queue_lock, which is held for some instructions,
- * and for the cancel of what runs. */
+/* Tasks of a tenant: see task.h. The list is guarded by the lock of the tenant's queue, which is held for some
+ * instructions, and for the cancel of what runs. */
 
 #include <stdlib.h>
 
