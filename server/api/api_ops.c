@@ -198,7 +198,7 @@ static void measure_log(struct ld_server *s)
     ld_gauge_set(&m->n_standbys, view.n_standbys > 0 ? (uint64_t)view.n_standbys : 0);
     ld_gauge_set(&m->has_standbys, view.n_standbys >= 0);
     ld_gauge_set(&m->n_nodes, view.n_nodes);
-    ld_gauge_set(&m->lag_us, (uint64_t)view.lag_us);
+    ld_gauge_set(&m->lag_us, (uint64_t)view.lag.us);
 }
 
 /* What is kept elsewhere, or asked of the system, as of now. A disk that cannot be asked keeps its last numbers. */

@@ -155,8 +155,9 @@ static const char *find_lag(struct ld_server *s, char buffer[LD_HEALTH_BYTES], b
         snprintf(buffer, LD_HEALTH_BYTES, "the shared log does not answer, or may not acknowledge");
     else if (view.down_us > s->health.max_lag_us)
         snprintf(buffer, LD_HEALTH_BYTES, "the shared log: %.100s", view.why.text);
-    else if (view.lag_us > s->health.max_lag_us)
-        snprintf(buffer, LD_HEALTH_BYTES, "%lld ms behind the shared log", (long long)(view.lag_us / 1000));
+    else if (view.lag.us > s->health.max_lag_us)
+        snprintf(buffer, LD_HEALTH_BYTES, "%lld ms behind the shared log, %llu events", (long long)(view.lag.us / 1000),
+                 (unsigned long long)view.lag.events);
     else
         return NULL;
     return buffer;

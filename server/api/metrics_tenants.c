@@ -25,6 +25,7 @@ struct sample {
     double file_bytes, log_events;
     double build_progress, clamped, waiting_bytes;
     double challenger_lag, challenger_bytes;
+    double lag; /* behind a shared log */
     struct kb_route_stats routes[KB_ROUTE_N];
 };
 
@@ -34,7 +35,7 @@ struct samples {
     struct sample *sample;
     size_t n, cap, max_listed;
     size_t n_unlisted, n_failing;
-    bool is_failed;
+    bool is_failed, is_shared; /* the log, by several servers */
 };
 
 /* 1 when none is under way. */
@@ -45,7 +46,7 @@ static double progress_of(const struct kb_build_state *build)
 
 /* Counters of one tenant, at one moment, under its read lock. The queue's depth and the failing flag are read after
  * the lock and may be a moment younger. */
-static void take_sample(struct sample *s, struct ld_tenant *t)
+static void take_sample(struct samples *all, struct sample *s, struct ld_tenant *t)
 {
     struct kb_engine_counts c;
     struct kb_build_state build;
@@ -75,7 +76,9 @@ static void take_sample(struct sample *s, struct ld_tenant *t)
                          .is_traffic_void = ld_traffic_is_void(t),
                          .waiting_bytes = (double)ld_tenant_queue_bytes(t),
                          .challenger_lag = (double)ld_challengers_lag(t),
-                         .challenger_bytes = (double)ld_challengers_bytes(t)};
+                         .challenger_bytes = (double)ld_challengers_bytes(t),
+                         .lag = (double)log.lag_events};
+    all->is_shared = log.is_shared;
     memcpy(s->routes, c.routes, sizeof s->routes);
     strncpy(s->name, ld_tenant_name(t), sizeof s->name - 1);
 }
@@ -99,7 +102,7 @@ static void add_sample(void *arg, struct ld_tenant *t)
         all->sample = grown;
         all->cap = cap;
     }
-    take_sample(&all->sample[all->n++], t);
+    take_sample(all, &all->sample[all->n++], t);
 }
 
 /* One metric after the other, each over all tenants, as the format wants its lines grouped. Counters of events
@@ -146,8 +149,11 @@ static void put_listed(struct ld_text *t, const struct samples *all)
         {"tenant_failing", "gauge", "1 when the last commit failed.", offsetof(struct sample, is_failing)},
         {"build_progress_ratio", "gauge", "How far work beside the writer is, from 0 to 1; 1 when there is none.",
          offsetof(struct sample, build_progress)},
+        {"lag_events", "gauge", "Events of the shared log that the model does not have here.",
+         offsetof(struct sample, lag)},
     };
-    for (size_t k = 0; k < sizeof series / sizeof *series; k++) {
+    const size_t n = sizeof series / sizeof *series - !all->is_shared; /* the last is of a shared log */
+    for (size_t k = 0; k < n; k++) {
         ld_metrics_put_head(t, series[k].name, series[k].type, series[k].help);
         for (size_t i = 0; i < all->n; i++) {
             /* memcpy instead of a cast: the table knows an offset, not a type. */

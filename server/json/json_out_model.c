@@ -61,6 +61,10 @@ static void put_log(struct ld_text *t, const struct ld_log_view *log)
     ld_text_put_count(t, "summarized", log->summarized);
     ld_text_put_count(t, "bytes", log->bytes);
     ld_text_put_bool(t, "compacting", log->is_compacting);
+    if (log->is_shared) {
+        ld_text_put_count(t, "lag_events", log->lag_events);
+        ld_text_put_number(t, "lag_seconds", (double)log->lag_us / 1e6);
+    }
     ld_text_lit(t, "}");
 }
 

@@ -24,6 +24,9 @@ struct ld_shared {
     atomic_bool is_forked;       /* it has other lines: no change is taken */
     atomic_bool is_followed;     /* the last time that it was asked, it told all that it had */
     _Atomic uint64_t generation; /* the last rewriting that copy and model have */
+    _Atomic uint64_t head;       /* the log's last line, as it was last told */
+    _Atomic uint64_t behind_seq; /* the first line that was seen and is not applied, and since when; 0: there is none */
+    _Atomic int64_t behind_us;
     /* The writer's: */
     struct ld_shared_place place; /* where the copy stands */
     struct ld_shared_turn *turn;  /* ours, at the log's tip; NULL: not now */

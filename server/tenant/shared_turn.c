@@ -306,6 +306,30 @@ void ld_tenant_follow(struct ld_tenant *t)
     ld_sched_wake(t->world->sched, &t->queue->turn);
 }
 
+bool ld_tenant_see_head(struct ld_tenant *t, uint64_t head)
+{
+    struct ld_shared *s = &t->shared;
+    const uint64_t tip = atomic_load(&t->tip);
+
+    atomic_store(&s->head, head);
+    if (tip >= atomic_load(&s->behind_seq))
+        atomic_store(&s->behind_seq, 0);
+    if (atomic_load(&s->behind_seq) == 0 && tip < head) {
+        atomic_store(&s->behind_us, ld_monotonic_us());
+        atomic_store(&s->behind_seq, head);
+    }
+    return tip >= head;
+}
+
+void ld_tenant_lag(const struct ld_tenant *t, struct ld_lag *out)
+{
+    const uint64_t tip = atomic_load(&t->tip), head = atomic_load(&t->shared.head);
+
+    *out = (struct ld_lag){.events = head > tip ? head - tip : 0};
+    if (tip < atomic_load(&t->shared.behind_seq))
+        out->us = ld_monotonic_us() - atomic_load(&t->shared.behind_us);
+}
+
 void ld_tenant_shared(const struct ld_tenant *t, struct ld_tenant_shared *out)
 {
     *out =

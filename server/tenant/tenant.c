@@ -253,12 +253,17 @@ void ld_tenant_write_unlock(struct ld_tenant *t)
 /* By stat, and from what was noted when the log's start last changed. */
 void ld_tenant_log(const struct ld_tenant *t, struct ld_log_view *out)
 {
+    struct ld_lag lag;
     struct stat st;
 
+    ld_tenant_lag(t, &lag);
     *out = (struct ld_log_view){.first = atomic_load(&t->readers->log_first),
                                 .summarized = atomic_load(&t->log_kept) - 1,
                                 .bytes = (uint64_t)ld_store_bytes(t->store),
-                                .is_compacting = atomic_load(&t->is_compacting)};
+                                .is_compacting = atomic_load(&t->is_compacting),
+                                .is_shared = t->world->shared != NULL,
+                                .lag_events = lag.events,
+                                .lag_us = lag.us};
     if (stat(t->snapshot_path, &st) == 0)
         out->bytes += (uint64_t)st.st_size;
 }

@@ -223,6 +223,14 @@ bool ld_tenant_is_idle(const struct ld_tenant *t);
 
 /* With a shared log: others may have written; the writer is asked to read on. From any thread. */
 void ld_tenant_follow(struct ld_tenant *t);
+/* What the shared log has said of its last line; one thread's. Whether that is applied here. */
+bool ld_tenant_see_head(struct ld_tenant *t, uint64_t head);
+/* How far behind that the tenant is. Any thread. */
+struct ld_lag {
+    uint64_t events;
+    int64_t us; /* since the first of them was seen */
+};
+void ld_tenant_lag(const struct ld_tenant *t, struct ld_lag *out);
 /* What a server knows of a tenant's place in the shared log. Any thread. */
 struct ld_tenant_shared {
     uint64_t id;         /* the tenant's in it; another one under the same name is another tenant */

@@ -115,10 +115,10 @@ bool ld_tenants_has_shared(struct ld_tenants *r, const char *name, uint64_t id);
 
 /* How this server stands to the log. */
 struct ld_nodes_view {
-    int64_t down_us;  /* since it last answered and might acknowledge; 0: it does */
-    int64_t lag_us;   /* the longest that a tenant in memory has been behind it */
-    int n_standbys;   /* as struct ld_shared_health has it */
-    unsigned n_nodes; /* servers of the log, as it was last told */
+    int64_t down_us;   /* since it last answered and might acknowledge; 0: it does */
+    struct ld_lag lag; /* the longest that a tenant in memory has been behind it, and the most events that one is */
+    int n_standbys;    /* as struct ld_shared_health has it */
+    unsigned n_nodes;  /* servers of the log, as it was last told */
     struct ld_message why;
 };
 void ld_tenants_nodes(struct ld_tenants *r, struct ld_nodes_view *out);

@@ -47,11 +47,9 @@ struct ld_member {
     _Atomic uint64_t tip;     /* likewise: the last event, when it was closed; 0: it was not open yet */
     _Atomic uint64_t used_at; /* the registry's tick of the last use */
     uint64_t shared_id;       /* in the shared log; 0: none, or not seen there yet. Set by the thread that asks it */
-    uint64_t behind_seq;      /* likewise: the line that it has not come to, and since when; 0: there is none */
-    int64_t behind_us;
-    int64_t held_us;     /* likewise: when what one server does for all is to be asked for again */
-    uint64_t generation; /* likewise: the last rewriting that its files are known to have */
-    bool is_lost;        /* likewise: the log had it, and says now that it never did */
+    int64_t held_us;          /* likewise: when what one server does for all is to be asked for again */
+    uint64_t generation;      /* likewise: the last rewriting that its files are known to have */
+    bool is_lost;             /* likewise: the log had it, and says now that it never did */
     /* FAILED: */
     int failure;      /* LD_STORE_* */
     char *why;        /* may be NULL, for want of memory */

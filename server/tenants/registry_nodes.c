@@ -14,7 +14,7 @@
  * A log that answers and does not know a tenant that it had is one that was set back: nothing is removed then. What it
  * says of a tenant that a creation here is about to show is too old; so a round that saw a creation removes nothing.
  *
- * Lag: how long ago the first line was seen that a tenant in memory has not folded yet. */
+ * Lag: how many lines a tenant in memory has not folded yet, and how long ago the first of them was seen. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,50 +191,33 @@ static void make_first(struct ld_tenants *r, const struct tips *tips)
 
 /* ---- tips -------------------------------------------------------------------------------------------- */
 
-/* Some lock held, and the tenant is in memory. Since when it has been behind, 0: it is not. */
-static int64_t measure(struct ld_member *member, uint64_t tip, uint64_t seq, int64_t now)
-{
-    if (member->behind_seq != 0 && tip >= member->behind_seq)
-        member->behind_seq = 0;
-    if (member->behind_seq == 0 && tip < seq) {
-        member->behind_seq = seq;
-        member->behind_us = now;
-    }
-    return member->behind_seq != 0 ? member->behind_us : 0;
-}
-
-/* The tenant, held, if it is in memory and behind; else NULL. *since is made smaller. */
-static struct ld_tenant *find_behind(struct ld_tenants *r, const struct tip *tip, int64_t now, int64_t *since)
+/* The tenant, held, if it is in memory and behind; else NULL. */
+static struct ld_tenant *find_behind(struct ld_tenants *r, const struct tip *tip, struct ld_lag *most)
 {
     struct ld_tenant *t = NULL;
+    struct ld_lag lag;
 
     pthread_rwlock_rdlock(&r->lock);
     struct ld_member *member = ld_member_find(r, tip->name);
-    if (member != NULL && member->state == LD_TENANT_OPEN && member->shared_id == tip->id) {
-        const uint64_t seq = ld_tenant_tip(member->tenant);
-        const int64_t behind_us = measure(member, seq, tip->seq, now);
-        if (behind_us != 0 && behind_us < *since)
-            *since = behind_us;
-        if (seq < tip->seq)
-            t = ld_tenant_hold(member->tenant);
+    if (member != NULL && member->state == LD_TENANT_OPEN && member->shared_id == tip->id &&
+        !ld_tenant_see_head(member->tenant, tip->seq)) {
+        t = ld_tenant_hold(member->tenant);
+        ld_tenant_lag(t, &lag);
+        most->events = lag.events > most->events ? lag.events : most->events;
+        most->us = lag.us > most->us ? lag.us : most->us;
     }
     pthread_rwlock_unlock(&r->lock);
     return t;
 }
 
-/* The longest lag. */
-static int64_t follow(struct ld_tenants *r, const struct tips *tips)
+static void follow(struct ld_tenants *r, const struct tips *tips, struct ld_lag *most)
 {
-    const int64_t now = ld_monotonic_us();
-    int64_t since = now;
-
     for (size_t i = 0; i < tips->n; i++) {
-        struct ld_tenant *t = find_behind(r, &tips->tip[i], now, &since);
+        struct ld_tenant *t = find_behind(r, &tips->tip[i], most);
         if (t != NULL)
             ld_tenant_follow(t);
         ld_tenant_release(t);
     }
-    return now - since;
 }
 
 static void renew(struct ld_tenants *r, const struct tips *tips)
@@ -250,7 +233,7 @@ static void renew(struct ld_tenants *r, const struct tips *tips)
 /* ---- rounds ------------------------------------------------------------------------------------------ */
 
 /* What readiness and metrics are told. A log that answers and may not acknowledge counts as down. */
-static void note(struct ld_tenants *r, bool is_answering, int64_t start_us, int64_t lag_us,
+static void note(struct ld_tenants *r, bool is_answering, int64_t start_us, const struct ld_lag *lag,
                  const struct ld_message *why)
 {
     struct ld_shared_metrics *m = &r->world->metrics->shared;
@@ -263,7 +246,7 @@ static void note(struct ld_tenants *r, bool is_answering, int64_t start_us, int6
     const bool was_up = nodes->view.down_us == 0;
     nodes->view.n_standbys = health.n_standbys;
     if (is_answering)
-        nodes->view.lag_us = lag_us;
+        nodes->view.lag = *lag;
     if (was_up && !is_up)
         nodes->view.down_us = nodes->good_us;
     if (is_up) {
@@ -286,7 +269,7 @@ bool ld_tenants_poll(struct ld_tenants *r)
     struct ld_message why = {""};
     struct tips tips = {.tip = NULL};
     const uint64_t n_made = atomic_load(&nodes->n_made);
-    int64_t lag_us = 0;
+    struct ld_lag lag = {.events = 0};
 
     const int64_t start_us = ld_monotonic_us();
     pthread_mutex_lock(&nodes->lock);
@@ -306,14 +289,14 @@ bool ld_tenants_poll(struct ld_tenants *r)
         take_away(r, &tips, n_made);
         take_in(r, &tips);
         ld_tenants_follow_common(r);
-        lag_us = follow(r, &tips);
+        follow(r, &tips, &lag);
         renew(r, &tips);
         ld_tenants_hold_work(r);
     } else if (why.text[0] == '\0') {
         ld_fail(&why, "%s", ld_shared_say(rc));
     }
     kb_free(tips.tip);
-    note(r, is_ok, start_us, lag_us, &why);
+    note(r, is_ok, start_us, &lag, &why);
     ld_nodes_end_waiting(r, round, is_ok ? NULL : why.text);
     return is_ok;
 }

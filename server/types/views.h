@@ -32,6 +32,9 @@ struct ld_log_view {
     uint64_t summarized; /* the last event that a summary stands for, 0: none */
     uint64_t bytes;      /* of the files: log, write-ahead log and snapshot */
     bool is_compacting;
+    bool is_shared; /* by several servers, and how far this one is behind it */
+    uint64_t lag_events;
+    int64_t lag_us;
 };
 
 struct ld_graph_view {

@@ -12,6 +12,8 @@ import pytest
 from servers import Servers, at_once, events_of, init, log_of, settle, wait_for
 import pg
 from harness import BIN, Client, Server
+import prometheus_text
+from prometheus_text import value
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
 
@@ -290,6 +292,43 @@ def test_a_tenant_that_chose_so_decides_while_the_log_is_away_and_nothing_of_it_
             assert len(lines) == len(set(lines)) <= 4 and {"known", "later"} <= set(lines)
         finally:
             servers.close()
+
+
+# ---- lag
+
+def test_a_server_that_is_held_tells_how_far_it_is_behind_and_when_it_is_not(database, tmp_path):
+    """It reads no line while the gate is there."""
+    gate, servers = tmp_path / "gate", Servers(tmp_path, database.url, n=1)
+    try:
+        held = servers.add("--max-lag", "300")
+        held.kill()
+        held.env["LAPLACED_FAILPOINT"] = f"mid_follow@{gate}"
+        held.start()
+        servers.ready()
+        a, b = servers.clients()
+
+        def told(api):
+            log, text = api.call("GET", "/tenants/behind").json["log"], prometheus_text.parse(api.call("GET", "/metrics").text)
+            return log["lag_events"], log["lag_seconds"] > 0, value(text, "laplaced_lag_events", tenant="behind")
+        a.put_tenant("behind", algorithm="ucb")
+        wait_for(lambda: b.call("GET", "/tenants/behind", expect=(200, 404)).status == 200)
+        assert told(a) == told(b) == (0, False, 0)
+        gate.touch()
+        for n in (1, 2, 3):
+            a.select("u", tenant="behind", candidates=["x", "y"])
+            wait_for(lambda: told(b) == (n, True, n), what=f"that b tells {n}")
+        early = b.call("GET", "/tenants/behind").json["log"]["lag_seconds"]
+        refusal = wait_for(lambda: b.call("GET", "/readyz", expect=(200, 503)).json.get("detail"))
+        assert re.search(r"[0-9]{3,} ms behind the shared log, 3 events", refusal), refusal
+        assert b.call("GET", "/tenants/behind").json["log"]["lag_seconds"] > early
+        assert told(a) == (0, False, 0) and a.call("GET", "/readyz").status == 200
+        gate.unlink()
+        servers.ready()
+        assert told(b) == (0, False, 0)
+        settle([a, b], "behind")
+    finally:
+        gate.unlink(missing_ok=True)
+        servers.close()
 
 
 # ---- folders

@@ -68,6 +68,7 @@ def test_every_query_of_the_dashboard_is_answered_and_a_server_that_is_well_rais
     targets = {"well": server}
     if shared_log:
         targets["one"] = several("one", "--log", shared_log, "--node", "one")
+        Client(targets["one"]).put_tenant("shared", algorithm="ucb")
     prometheus = watched(targets)
     prometheus.until(lambda: prometheus.ask("up == 1") and prometheus.ask("count_over_time(laplaced_commits_total[10s]) > 3"), "some scrapes")
     for i in range(20, 40):

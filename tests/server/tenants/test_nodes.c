@@ -400,6 +400,22 @@ START_TEST(copies_from_before_an_erasure_are_renewed_or_removed_and_the_log_is_t
 }
 END_TEST
 
+/* What a server says of the tenant: of events all, of time the least. */
+static void expect_lag(struct server *s, uint64_t n_events, int64_t us)
+{
+    struct ld_tenant *t = tenant(s, "shop");
+    struct ld_log_view log;
+
+    ld_tenant_log(t, &log);
+    ck_assert(log.is_shared);
+    ck_assert_uint_eq(log.lag_events, n_events);
+    if (us > 0)
+        ck_assert_int_ge(log.lag_us, us);
+    else
+        ck_assert_int_eq(log.lag_us, 0);
+    ld_tenant_release(t);
+}
+
 START_TEST(who_has_not_read_what_is_there_lags)
 {
     struct ld_nodes_view view;
@@ -410,19 +426,28 @@ START_TEST(who_has_not_read_what_is_there_lags)
     ck_assert_uint_eq(n_decided(&b, "shop"), 0);
     ck_assert(ld_tenants_poll(b.tenants));
     ld_tenants_nodes(b.tenants, &view);
-    ck_assert_int_eq(view.lag_us, 0);
+    ck_assert_int_eq(view.lag.us, 0);
+    expect_lag(&a, 0, 0);
+    expect_lag(&b, 0, 0);
     decide(&a, "shop", "d");
     ck_assert(ld_tenants_poll(b.tenants)); /* sees the line for the first time */
     usleep(2000);
+    decide(&a, "shop", "e");
+    decide(&a, "shop", "f");
     ck_assert(ld_tenants_poll(b.tenants));
     ld_tenants_nodes(b.tenants, &view);
-    ck_assert_int_ge(view.lag_us, 2000);
+    ck_assert_int_ge(view.lag.us, 2000);
+    ck_assert_uint_eq(view.lag.events, 3);
+    expect_lag(&a, 0, 0); /* which wrote them, and has not asked since */
+    expect_lag(&b, 3, 2000);
     struct ld_tenant *t = tenant(&b, "shop");
     ld_tenant_run_writer(t);
     ld_tenant_release(t);
+    expect_lag(&b, 0, 0); /* before it asks again */
     ck_assert(ld_tenants_poll(b.tenants));
     ld_tenants_nodes(b.tenants, &view);
-    ck_assert_int_eq(view.lag_us, 0);
+    ck_assert_int_eq(view.lag.us, 0);
+    ck_assert_uint_eq(view.lag.events, 0);
     end();
 }
 END_TEST
