@@ -339,6 +339,11 @@ uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
     return kb_hash_u64(kb_history_content_digest(h, hash), h->order);
 }
 
+uint64_t kb_history_order_digest(const struct kb_history *h, uint64_t hash)
+{
+    return kb_hash_u64(kb_hash_u64(hash, h->n), h->order);
+}
+
 uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash)
 {
     hash = kb_hash_u64(kb_hash_u64(hash, h->n), h->dim);

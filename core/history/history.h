@@ -101,6 +101,7 @@ void kb_history_view_close(struct kb_history *view);
 
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash);
 uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash); /* without the numbers of events */
+uint64_t kb_history_order_digest(const struct kb_history *h, uint64_t hash);   /* of those alone */
 /* Rows in their order; the hash table is made anew by load. */
 void kb_history_save(const struct kb_history *h, struct kb_writer *w);
 enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r); /* h initialised with the right dim */

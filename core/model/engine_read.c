@@ -294,7 +294,8 @@ uint64_t kb_engine_content_digest(const struct kb_engine *e)
     return e->posterior != NULL ? kb_posterior_content_digest(e->posterior, h) : h;
 }
 
-uint64_t kb_engine_digest(const struct kb_engine *e)
+/* Configuration, place in the log, and what it names. */
+static uint64_t names_digest(const struct kb_engine *e)
 {
     uint64_t h = kb_spec_digest(&e->configured, KB_HASH_INIT);
 
@@ -302,19 +303,48 @@ uint64_t kb_engine_digest(const struct kb_engine *e)
     h = kb_hash_u64(kb_hash_u64(h, e->version), e->seq);
     h = ids_digest(&e->arm_ids, ids_digest(&e->users, h));
     h = kb_arms_digest(&e->arms, e->spec.arm_dim, h);
-    h = kb_user_graph_digest(&e->graph, h);
-    h = kb_decay_digest(&e->decay, kb_history_digest(&e->history, h));
-    h = kb_engine_surprise_digest(e, h);
-    h = kb_assignments_digest(&e->assignments, kb_pending_digest(&e->pending, h));
+    return kb_user_graph_digest(&e->graph, h);
+}
+
+static uint64_t counters_digest(const struct kb_engine *e, uint64_t h)
+{
     h = routes_digest(e, h);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_decided), e->n_rewarded), e->n_observed);
     h = kb_hash_u64(kb_hash_u64(kb_hash_u64(h, e->n_expired), e->n_late), e->reset_rows);
     h = late_digest(e, kb_hash_double(kb_hash_double(h, e->reset_count), e->reward_sum));
-    if (e->build != NULL)
-        h = kb_hash_u64(kb_hash_u64(h, e->build->from), e->build->is_point);
-    if (e->spec.is_tuned)
-        h = kb_reward_sums_digest(&e->sums, h);
+    return e->build != NULL ? kb_hash_u64(kb_hash_u64(h, e->build->from), e->build->is_point) : h;
+}
+
+static uint64_t tunings_digest(const struct kb_engine *e, uint64_t h)
+{
     for (size_t i = 0; i < e->n_tunings; i++)
         h = kb_tuning_digest(&e->tuning[i], h);
+    return h;
+}
+
+uint64_t kb_engine_logical_digest(const struct kb_engine *e)
+{
+    uint64_t h = names_digest(e);
+
+    if (kb_decay_is_none(&e->decay))
+        h = kb_pending_digest(&e->pending, kb_history_digest(&e->history, h));
+    else
+        h = kb_hash_u64(kb_decay_events_digest(&e->decay, kb_history_order_digest(&e->history, h)), e->pending.n);
+    h = counters_digest(e, kb_assignments_digest(&e->assignments, h));
+    h = tunings_digest(e, h);
+    return e->posterior != NULL ? kb_posterior_dictionary_digest(e->posterior, h) : h;
+}
+
+uint64_t kb_engine_digest(const struct kb_engine *e)
+{
+    uint64_t h = names_digest(e);
+
+    h = kb_decay_digest(&e->decay, kb_history_digest(&e->history, h));
+    h = kb_engine_surprise_digest(e, h);
+    h = kb_assignments_digest(&e->assignments, kb_pending_digest(&e->pending, h));
+    h = counters_digest(e, h);
+    if (e->spec.is_tuned)
+        h = kb_reward_sums_digest(&e->sums, h);
+    h = tunings_digest(e, h);
     return e->posterior != NULL ? kb_posterior_digest(e->posterior, h) : h;
 }

@@ -190,6 +190,11 @@ uint64_t kb_engine_digest(const struct kb_engine *e);
  * engines that hold the same users, arms, graph, history and model, in the same order. */
 uint64_t kb_engine_content_digest(const struct kb_engine *e);
 
+/* What the lines of the log say, and nothing that was computed: equal for all folds of one log, on whatever processor.
+ * Of the posterior it has the points of a dictionary, which stand in the log; of what is forgotten, which is weighed by
+ * powers, the events alone. What arms and open decisions were told is in it, to the last bit. */
+uint64_t kb_engine_logical_digest(const struct kb_engine *e);
+
 /* The body of a snapshot (schema/snapshot.md). KB_EBUSY, KB_ENOMEM. */
 enum kb_err kb_engine_save(const struct kb_engine *e, struct kb_writer *w);
 

@@ -142,7 +142,8 @@ enum kb_err kb_posterior_facts(const struct kb_posterior *p, struct kb_posterior
 const struct kb_kernel *kb_posterior_kernel(const struct kb_posterior *p);
 
 uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h);
-uint64_t kb_posterior_content_digest(const struct kb_posterior *p, uint64_t h); /* without the evidence */
+uint64_t kb_posterior_content_digest(const struct kb_posterior *p, uint64_t h);    /* without the evidence */
+uint64_t kb_posterior_dictionary_digest(const struct kb_posterior *p, uint64_t h); /* points that lines have let in */
 
 /* Exact bits out and in; load wants a posterior fresh from kb_posterior_new with the same spec and graph. */
 void kb_posterior_save(const struct kb_posterior *p, struct kb_writer *w);

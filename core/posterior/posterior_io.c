@@ -163,15 +163,25 @@ uint64_t kb_posterior_digest(const struct kb_posterior *p, uint64_t h)
     return kb_posterior_content_digest(p, kb_evidence_digest(&p->evidence, h));
 }
 
-uint64_t kb_posterior_content_digest(const struct kb_posterior *p, uint64_t h)
+static uint64_t points_digest(const struct kb_posterior *p, uint64_t h)
 {
-    h = kb_hash_double(kb_user_kernel_digest(p->kernel.user, h), p->unit);
     h = kb_hash_u64(h, p->support.n);
     for (size_t i = 0; i < p->support.n; i++) {
         h = kb_hash_u64(h, p->support.user[i].index);
         h = kb_hash_u64(h, (uint64_t)p->support.level[i] << 32 | p->support.arm[i]);
         h = kb_hash_bytes(h, p->support.x + i * p->support.dim, p->support.dim * sizeof(double));
     }
+    return h;
+}
+
+uint64_t kb_posterior_dictionary_digest(const struct kb_posterior *p, uint64_t h)
+{
+    return p->ops->put_atom != NULL ? points_digest(p, h) : h;
+}
+
+uint64_t kb_posterior_content_digest(const struct kb_posterior *p, uint64_t h)
+{
+    h = points_digest(p, kb_hash_double(kb_user_kernel_digest(p->kernel.user, h), p->unit));
     h = p->ops->digest(p, kb_hash_double(h, p->accumulated));
     if (p->counts_open)
         h = kb_hash_u64(h, p->n_open);

@@ -81,7 +81,12 @@ bool kb_decay_is_valid(const struct kb_decay *d)
 
 uint64_t kb_decay_digest(const struct kb_decay *d, uint64_t h)
 {
-    h = kb_hash_u64(kb_hash_double(h, d->base), d->steps);
+    return kb_decay_events_digest(d, kb_hash_double(h, d->base));
+}
+
+uint64_t kb_decay_events_digest(const struct kb_decay *d, uint64_t h)
+{
+    h = kb_hash_u64(h, d->steps);
     h = kb_hash_u64(kb_hash_u64(h, (uint64_t)d->first_ms), (uint64_t)d->last_ms);
     h = kb_hash_u64(h, d->has_begun);
     return d->n_changes > 0 ? kb_hash_u64(kb_hash_u64(h, d->n_changes), d->last_change) : h;

@@ -49,6 +49,7 @@ bool kb_forgetting_is_same(const struct kb_forgetting_spec *a, const struct kb_f
 bool kb_decay_is_none(const struct kb_decay *d); /* nothing forgotten, nothing counted */
 bool kb_decay_is_valid(const struct kb_decay *d);
 uint64_t kb_decay_digest(const struct kb_decay *d, uint64_t h);
+uint64_t kb_decay_events_digest(const struct kb_decay *d, uint64_t h); /* without the halvings, which were computed */
 void kb_decay_save(const struct kb_decay *d, struct kb_writer *w);
 enum kb_err kb_decay_load(struct kb_decay *d, struct kb_reader *r); /* KB_ECORRUPT */
 

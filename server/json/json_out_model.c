@@ -283,7 +283,7 @@ static void put_changes(struct ld_text *t, const struct kb_engine_counts *counts
 int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, struct ld_model_text *m)
 {
     const struct kb_posterior *posterior = kb_engine_posterior(e);
-    char digest[24], content[24];
+    char digest[24], content[24], logical[24];
 
     *m = (struct ld_model_text){.work = NULL};
     if (posterior != NULL) {
@@ -293,6 +293,7 @@ int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, st
     }
     (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_digest(e));
     (void)snprintf(content, sizeof content, "%016llx", (unsigned long long)kb_engine_content_digest(e));
+    (void)snprintf(logical, sizeof logical, "%016llx", (unsigned long long)kb_engine_logical_digest(e));
     struct ld_text *t = &m->text;
     ld_text_init(t);
     ld_text_lit(t, "{");
@@ -306,6 +307,7 @@ int ld_begin_model(const struct ld_tenant_view *v, const struct kb_engine *e, st
     put_changes(t, v->counts);
     ld_text_put_string(t, "digest", digest);
     ld_text_put_string(t, "content_digest", content);
+    ld_text_put_string(t, "logical_digest", logical);
     return 0;
 }
 

@@ -115,11 +115,11 @@ static void drop(void *task)
     ld_refold_close(&v->fold);
 }
 
-static void put_digest(struct ld_text *text, const char *name, const struct kb_engine *e)
+static void put_digest(struct ld_text *text, const char *name, uint64_t of)
 {
     char digest[20];
 
-    snprintf(digest, sizeof digest, "%016" PRIx64, kb_engine_digest(e));
+    snprintf(digest, sizeof digest, "%016" PRIx64, of);
     ld_text_put_string(text, name, digest);
 }
 
@@ -133,11 +133,12 @@ static void answer(struct ld_tenant *t, const struct ld_verification *v, bool is
     ld_text_put_bool(&text, "equal", is_equal);
     ld_text_put_count(&text, "seq", t->seq);
     ld_text_put_count(&text, "events", v->fold.fold.n_lines);
-    put_digest(&text, "digest", t->engine);
+    put_digest(&text, "digest", kb_engine_digest(t->engine));
+    put_digest(&text, "logical_digest", kb_engine_logical_digest(t->engine));
     if (!is_folded)
         ld_text_put_string(&text, "fault", v->fold.why.text);
     else if (!is_equal)
-        put_digest(&text, "folded_digest", v->fold.engine);
+        put_digest(&text, "folded_digest", kb_engine_digest(v->fold.engine));
     ld_text_lit(&text, "}");
     char *json = ld_text_take(&text, &n);
     ld_op_reply_text(v->task.op, json, n);

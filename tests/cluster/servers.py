@@ -39,12 +39,12 @@ class Servers:
         for _ in range(n):
             self.add()
 
-    def add(self, *args):
+    def add(self, *args, env=None):
         """One more, on an empty folder."""
         folder = self.folder / chr(ord("a") + self.n_made)
         folder.mkdir(exist_ok=True)
         self.n_made += 1
-        server = Server(folder, "--log", self.log, "--node", folder.name, *self.args, *args)
+        server = Server(folder, "--log", self.log, "--node", folder.name, *self.args, *args, env=env)
         if self.net:
             (folder / "keys").write_text(KEY + "\n")
             server.listen = f"{self.net.machines['s' + folder.name]}:0"
@@ -115,14 +115,14 @@ def log_of(client, name):
     return client.call("GET", f"/tenants/{name}/events", query={"limit": 100000}).content
 
 
-def settle(clients, name):
-    """Waits until all have read what any has; (the log, the model's digest), which are the same everywhere."""
+def settle(clients, name, digest="digest"):
+    """Waits until all have read what any has; (the log, the model's digest), which are the same everywhere; of servers on other processors, its `logical_digest`."""
     def tips():
         return {c.call("GET", f"/tenants/{name}/model").headers.get("Laplaced-Seq") for c in clients}
     wait_for(lambda: len(tips()) == 1, 60, f"one end of {name}")
     logs = {log_of(c, name) for c in clients}
     assert len(logs) == 1, f"{name}: the copies have {sorted(map(len, logs))} bytes"
-    digests = {c.digest(name) for c in clients}
+    digests = {c.model(name)[digest] for c in clients}
     assert len(digests) == 1, f"{name}: {digests}"
     return logs.pop(), digests.pop()
 

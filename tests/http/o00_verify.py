@@ -52,7 +52,8 @@ def test_the_model_equals_its_log_and_the_digest_is_that_of_model(api, name):
     traffic(api, name)
     before = metric(api, "verifications_total")
     view = api.model(name)
-    assert api.verify(name) == {"equal": True, "seq": view["seq"], "events": view["seq"], "digest": view["digest"]}
+    assert api.verify(name) == {"equal": True, "seq": view["seq"], "events": view["seq"], "digest": view["digest"],
+                                "logical_digest": view["logical_digest"]}
     assert metric(api, "verifications_total") == before + 1 and metric(api, "verifications_different_total") == 0
     api.verify("nobody", expect=404)
 
@@ -107,7 +108,7 @@ def test_a_line_that_was_changed_is_found_logged_and_counted(boot):
     assert metric(client, "verifications_different_total") == 1
     assert 'level=error msg="tenant t: the model at event 31 differs' in server.log()
     out = run_ctl(server, "verify", expect=1)
-    assert re.search(r"^t +DIFFERENT +event 31,", out, re.M) and re.search(r"^whole +equal +event 31, 31 lines, digest [0-9a-f]{16}$", out, re.M)
+    assert re.search(r"^t +DIFFERENT +event 31,", out, re.M) and re.search(r"^whole +equal +event 31, 31 lines, digest [0-9a-f]{16}, of the log alone: [0-9a-f]{16}$", out, re.M)
     assert json.loads(run_ctl(server, "verify", "whole", "--json"))["equal"] is True
     on_file(server, "t", "UPDATE events SET text = replace(text, '{', '[') WHERE seq = 5")
     found = client.verify("t")

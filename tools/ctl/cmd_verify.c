@@ -14,13 +14,15 @@ static int print_answer(const struct lc_session *s, const char *name, const stru
     struct json_t *doc = lc_reply_json(r);
     const bool is_equal = lc_json_is_true(lc_json_get(doc, "equal"));
     const char *digest = lc_json_text(doc, "digest");
+    const char *logical = lc_json_text(doc, "logical_digest"); /* NULL: of an older server */
     const char *folded = lc_json_text(doc, "folded_digest");
     const char *fault = lc_json_text(doc, "fault");
     const double seq = lc_json_real(doc, "seq"), events = lc_json_real(doc, "events");
     if (s->is_json)
         printf("%s\n", r->body.data);
     else if (is_equal)
-        lc_say("%-24s equal      event %.0f, %.0f lines, digest %s", name, seq, events, digest);
+        lc_say("%-24s equal      event %.0f, %.0f lines, digest %s, of the log alone: %s", name, seq, events, digest,
+               logical != NULL ? logical : "?");
     else
         lc_say("%-24s DIFFERENT  event %.0f, %.0f lines, digest %s, of the fold: %s", name, seq, events, digest,
                fault != NULL    ? fault

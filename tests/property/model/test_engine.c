@@ -428,6 +428,8 @@ START_TEST(the_key_of_the_tables_changes_nothing)
     struct kb_engine *fold = kbt_log_fold(&log, NULL, 0, _i % 2 == 0), *copy = kbt_log_reload(log.live);
     ck_assert_uint_eq(kb_engine_digest(fold), kb_engine_digest(log.live));
     ck_assert_uint_eq(kb_engine_content_digest(fold), kb_engine_content_digest(log.live));
+    ck_assert_uint_eq(kb_engine_logical_digest(fold), kb_engine_logical_digest(log.live));
+    ck_assert_uint_eq(kb_engine_logical_digest(copy), kb_engine_logical_digest(other.live));
     expect_same_bytes(copy, log.live);
     read_bounds(log.live, "nobody", lower[0], upper[0]);
     read_bounds(copy, "nobody", lower[1], upper[1]);

@@ -261,11 +261,13 @@ START_TEST(models_show_every_point_with_its_coordinates)
     ck_assert_str_eq(text_at(v, "digest"), digest);
     (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_content_digest(town.live));
     ck_assert_str_eq(text_at(v, "content_digest"), digest);
+    (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)kb_engine_logical_digest(town.live));
+    ck_assert_str_eq(text_at(v, "logical_digest"), digest);
     ck_assert_str_eq(text_at(v, "algorithm"), "lk-gp-ucb");
     const json_t *confidence = json_object_get(v, "confidence");
     ck_assert(number_at(confidence, "norm_bound") == 1 && number_at(confidence, "norm_least") == 0);
     ck_assert(number_at(confidence, "empty_sets") == 0 && json_object_size(confidence) == 5);
-    ck_assert_uint_eq(json_object_size(v), 15);
+    ck_assert_uint_eq(json_object_size(v), 16);
     json_decref(v);
 }
 END_TEST
