@@ -94,17 +94,18 @@ static void give_up(struct ld_app *app)
 static void report_recovery(struct ld_app *app, int64_t now_us)
 {
     struct ld_tenants_counts counts;
-    const uint64_t n_lines = atomic_load(&app->progress.n_lines) + atomic_load(&app->progress.n_tenants);
+    const size_t n_open = atomic_load(&app->progress.n_tenants);
+    const uint64_t n_lines = atomic_load(&app->progress.n_lines);
     size_t n = 0;
-    if (now_us - app->told_us < SECOND_US || n_lines == app->told_lines)
+    if (now_us - app->told_us < SECOND_US || n_lines + n_open == app->told_steps)
         return;
     app->told_us = now_us;
-    app->told_lines = n_lines;
+    app->told_steps = n_lines + n_open;
     ld_tenants_count(app->server.tenants, &counts);
     for (size_t i = 0; i < LD_N_TENANT_STATES; i++)
         n += counts.n[i];
-    ld_notify(&app->notify, "STATUS=recovering: %zu of %zu tenants\nEXTEND_TIMEOUT_USEC=%d",
-              atomic_load(&app->progress.n_tenants), n, PATIENCE_US);
+    ld_notify(&app->notify, "STATUS=recovering: %zu of %zu tenants, %" PRIu64 " events\nEXTEND_TIMEOUT_USEC=%d", n_open,
+              n, n_lines, PATIENCE_US);
 }
 
 /* What became of the job that opens all tenants. A stop that came before its end makes it end, which is no failure. */

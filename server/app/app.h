@@ -38,7 +38,7 @@ struct ld_app {
     int status;              /* of the exit */
     int64_t drain_until_us;  /* monotonic */
     int64_t told_us, fed_us; /* of the last STATUS, and of the watchdog */
-    uint64_t told_lines;
+    uint64_t told_steps;
 };
 
 /* Starts, prints the listening line on stdout, serves until a signal ends it, stops. The exit status: 0, or 1 with

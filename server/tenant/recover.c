@@ -53,8 +53,7 @@ static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
     if (settings != NULL)
         s->to->settings = *settings;
     s->to->seq = line->ev.seq;
-    if (s->progress != NULL)
-        atomic_fetch_add_explicit(&s->progress->n_lines, 1, memory_order_relaxed);
+    ld_progress_add(s->progress, 1);
     return KB_OK;
 }
 
@@ -112,6 +111,12 @@ bool ld_progress_is_over(void *progress)
     const struct ld_progress *p = progress;
 
     return p != NULL && atomic_load_explicit(&p->is_stopping, memory_order_relaxed);
+}
+
+void ld_progress_add(struct ld_progress *progress, uint64_t n)
+{
+    if (progress != NULL)
+        atomic_fetch_add_explicit(&progress->n_lines, n, memory_order_relaxed);
 }
 
 /* ---- snapshot -------------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ struct ld_recovered {
     bool is_of_other_version;    /* for this alone: another release has written it */
 };
 
-/* Of folds that run in any threads: how far they are, and whether they are to end. */
+/* Of folds that run in any threads, of files and of a shared log: how far they are, and whether they are to end. */
 struct ld_progress {
     atomic_bool is_stopping;
     _Atomic uint64_t n_lines;
@@ -32,6 +32,8 @@ struct ld_progress {
 
 /* For what asks a function whether to go on: false without a progress. */
 bool ld_progress_is_over(void *progress);
+/* n lines more; nothing without a progress. */
+void ld_progress_add(struct ld_progress *progress, uint64_t n);
 
 /* 0 or an LD_STORE_* code with a sentence in why that names the file and the line. `is_verified`: also
  * fold from the first line and compare digests; the fold wins. A refused snapshot is a warning, not a failure. progress

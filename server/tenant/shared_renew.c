@@ -179,6 +179,7 @@ static enum ld_shared_rc take_batch(void *arg, const struct ld_shared_batch *b)
         rc = renew_lines(r, b, &have);
     ld_text_close(&have);
     if (rc == LD_SHARED_OK) {
+        ld_progress_add(r->t->world->progress, b->n);
         r->at = b->at;
         r->at_ms = b->at_ms;
         if (r->at.seq == r->compared && r->last > r->compared)

@@ -161,7 +161,7 @@ def test_a_long_recovery_asks_for_time_while_it_moves(supervised, manager, tmp_p
     gate.unlink()
     server.greeted()
     manager.wait("READY")
-    told = [s for s in manager.all("STATUS") if re.fullmatch(r"recovering: \d of 7 tenants", s)]
+    told = [s for s in manager.all("STATUS") if re.fullmatch(r"recovering: \d of 7 tenants, \d+ events", s)]
     if not told:
         pytest.skip("the recovery was over within a second")
     assert len(manager.all("EXTEND_TIMEOUT_USEC")) == 1 + len(told)

@@ -3,6 +3,7 @@
 #include "store/folder.h"
 #include "tenant_fixture.h"
 #include "tenants/registry.h"
+#include "tenant/recover.h"
 
 struct server {
     struct fixture f;
@@ -452,6 +453,39 @@ START_TEST(who_has_not_read_what_is_there_lags)
 }
 END_TEST
 
+START_TEST(openings_count_the_lines_that_they_read_from_the_log)
+{
+    struct ld_progress progress = {.is_stopping = false};
+    struct ld_message why = {""};
+
+    begin();
+    b.f.world.progress = &progress;
+    ck_assert_int_eq(create(&a, "shop", "{\"algorithm\":\"ucb\"}"), 201);
+    decide(&a, "shop", "d1");
+    decide(&a, "shop", "d2");
+    ck_assert(ld_tenants_poll(b.tenants));
+    ck_assert_uint_eq(n_decided(&b, "shop"), 2); /* on an empty folder */
+    ck_assert_uint_eq(progress.n_lines, 3);
+    ld_tenants_close(b.tenants); /* with a snapshot */
+    for (int i = 0; i < 5; i++)
+        decide(&a, "shop", (const char *[]){"e1", "e2", "e3", "e4", "e5"}[i]);
+    progress = (struct ld_progress){.is_stopping = false};
+    start(&b); /* on a copy that is behind */
+    ck_assert_msg(ld_tenants_open_all(b.tenants, &why) == 0, "%s", why.text);
+    ck_assert_uint_eq(progress.n_lines, 5);
+    ck_assert_uint_eq(progress.n_tenants, 1);
+    ck_assert_uint_eq(n_decided(&b, "shop"), 7);
+    erase(&a, "shop");
+    ld_tenants_close(b.tenants);
+    progress = (struct ld_progress){.is_stopping = false};
+    start(&b); /* on one of lines that were rewritten: it is read anew, and folded */
+    ck_assert_msg(ld_tenants_open_all(b.tenants, &why) == 0, "%s", why.text);
+    ck_assert_uint_ge(progress.n_lines, 8);
+    ck_assert_uint_eq(n_decided(&b, "shop"), 0);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     return KBT_RUN("nodes", a_tenant_that_one_server_makes_is_the_others_after_a_question,
@@ -465,5 +499,6 @@ int main(void)
                    a_log_that_was_set_back_removes_nothing,
                    a_tenant_that_was_deleted_while_the_server_was_down_goes_with_its_copy,
                    the_first_tenant_is_made_once_by_whichever_server_asks_first, who_has_not_read_what_is_there_lags,
+                   openings_count_the_lines_that_they_read_from_the_log,
                    copies_from_before_an_erasure_are_renewed_or_removed_and_the_log_is_told);
 }
