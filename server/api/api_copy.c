@@ -126,9 +126,7 @@ static bool is_shareable(const struct ld_call *c, const struct ld_restored *rest
 {
     if (c->server->world.shared == NULL)
         return true;
-    if (restored->has_summary)
-        ld_problem_alone(p, "a tenant whose log was compacted");
-    else if (restored->is_relaxed)
+    if (restored->is_relaxed)
         ld_problem_alone(p, "a tenant with `durability` relaxed");
     return p->status == 0;
 }

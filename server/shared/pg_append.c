@@ -180,6 +180,8 @@ enum ld_shared_rc ld_pg_put_batch(struct ld_shared_turn *turn, const struct ld_s
     }
     ld_pg_skip(c, deadline);
     turn->used_us = ld_monotonic_us();
+    if (rc == LD_SHARED_OK && turn->seen.seq == 0)
+        turn->first = batch->at.seq - batch->n + 1;
     if (rc == LD_SHARED_OK)
         turn->seen = batch->at;
     (void)pthread_mutex_unlock(&turn->busy);

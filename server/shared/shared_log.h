@@ -189,8 +189,8 @@ struct ld_shared_ops {
      * was put. BEHIND: there is one of the name. OK with *turn and its number, DOWN. */
     enum ld_shared_rc (*make)(struct ld_shared_log *l, const char *name, struct ld_shared_turn **turn, uint64_t *id,
                               struct ld_message *why);
-    /* A batch behind the last one, in a turn that goes on. OK, BEHIND, DOWN: nothing of the turn will be written, and
-     * it is to be released. */
+    /* A batch behind the last one, in a turn that goes on; the first of a log may have any number, where a summary ends
+     * the turn that ends before it. OK, BEHIND, DOWN: nothing of the turn will be written, and it is to be released. */
     enum ld_shared_rc (*put)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch, struct ld_message *why);
     /* Waits up to --log-wait for the answer: OK, the batch is there; BEHIND, it is not and never will be; UNKNOWN,
      * where the log was compacted behind it as well: it may have been there. */

@@ -17,37 +17,13 @@
 #include "base/failpoint.h"
 #include "json/json_out.h"
 
-#define BATCH_BYTES ((size_t)1 << 20)
-#define BATCH_LINES 1024u
-
 /* The summary on its way. */
 struct sending {
-    struct ld_text body;           /* all lines */
-    struct ld_shared_batch *batch; /* [n] */
-    size_t n;
+    struct ld_shared_pack pack;
     struct ld_book_rows books;
     struct ld_shared_book book[LD_MOST_BOOKS + 1];
     size_t n_books;
 };
-
-/* Of the lines from `from` on, as many as go into one batch; false: no memory. */
-static bool add_batch(struct sending *s, const struct ld_compaction *x, size_t *from)
-{
-    const size_t start = s->body.n, first = *from;
-    struct ld_shared_batch *b = &s->batch[s->n++];
-
-    while (*from < x->n && *from - first < BATCH_LINES && s->body.n - start < BATCH_BYTES) {
-        const struct ld_row *row = &x->row[(*from)++];
-        (void)ld_text_export(&s->body, row->text, row->n_text, row->answer);
-    }
-    *b = (struct ld_shared_batch){.at.seq = x->row[*from - 1].seq,
-                                  .n = (uint32_t)(*from - first),
-                                  .at_ms = x->row[*from - 1].at_ms,
-                                  .node = x->task.t->world->node,
-                                  .nonce = ld_shared_draw_nonce(),
-                                  .n_body = s->body.n - start};
-    return !s->body.is_failed;
-}
 
 /* What each server counts for itself stays here. */
 static void add_books(struct sending *s)
@@ -62,18 +38,13 @@ static void add_books(struct sending *s)
 
 static bool pack(struct sending *s, const struct ld_compaction *x)
 {
-    size_t from = 0, at = 0;
-
-    ld_text_init(&s->body);
-    s->batch = calloc(x->n, sizeof *s->batch);
-    while (s->batch != NULL && from < x->n)
-        if (!add_batch(s, x, &from))
+    s->pack.node = x->task.t->world->node;
+    ld_text_init(&s->pack.body);
+    for (size_t i = 0; i < x->n; i++)
+        if (ld_shared_pack_row(&s->pack, &x->row[i]) != LD_STORE_OK)
             return false;
-    for (size_t i = 0; i < s->n; i++) {
-        s->batch[i].body = s->body.data + at;
-        at += s->batch[i].n_body;
-    }
-    if (s->batch == NULL || ld_books_pack(&x->task.t->books, &s->books) != KB_OK)
+    ld_shared_pack_end(&s->pack);
+    if (ld_books_pack(&x->task.t->books, &s->books) != KB_OK)
         return false;
     add_books(s);
     return true;
@@ -84,16 +55,16 @@ static enum ld_shared_rc put(struct ld_compaction *x, struct sending *s)
     struct ld_tenant *t = x->task.t;
     struct ld_shared_log *log = t->world->shared;
     const struct ld_shared_summary summary = {
-        .last = x->last, .batch = s->batch, .n = s->n, .book = s->book, .n_books = s->n_books};
+        .last = x->last, .batch = s->pack.batch, .n = s->pack.n, .book = s->book, .n_books = s->n_books};
 
     ld_failpoint("before_shared_summary");
     enum ld_shared_rc rc = log->ops->compact(t->shared.turn, &summary, &x->why);
     t->shared.turn = NULL;
     if (rc == LD_SHARED_UNKNOWN)
-        rc = ld_shared_settle(t, &s->batch[s->n - 1], &x->why);
+        rc = ld_shared_settle(t, &s->pack.batch[s->pack.n - 1], &x->why);
     if (rc == LD_SHARED_OK)
         ld_failpoint("after_shared_summary");
-    x->generation = s->batch[s->n - 1].at.generation;
+    x->generation = s->pack.batch[s->pack.n - 1].at.generation;
     return rc;
 }
 
@@ -101,7 +72,7 @@ static enum ld_shared_rc put(struct ld_compaction *x, struct sending *s)
 static bool send(struct ld_compaction *x)
 {
     struct ld_tenant *t = x->task.t;
-    struct sending s = {.n = 0};
+    struct sending s = {.n_books = 0};
     enum ld_shared_rc rc = LD_SHARED_NOMEM;
 
     if (pack(&s, x))
@@ -111,8 +82,7 @@ static bool send(struct ld_compaction *x)
     if (rc == LD_SHARED_OK)
         x->why.text[0] = '\0';
     ld_book_rows_close(&s.books);
-    ld_text_close(&s.body);
-    free(s.batch);
+    ld_shared_pack_close(&s.pack);
     ld_shared_end(t);
     atomic_store(&t->shared.is_asked, true);
     ld_shared_read(t);

@@ -111,7 +111,6 @@ static enum kb_err fold_line(void *arg, struct ld_line *line, struct kb_errmsg *
 
     if (settings != NULL)
         j->found.is_relaxed = settings->is_relaxed;
-    j->found.has_summary |= line->ev.type == KB_EV_SUMMARY;
     if (j->fold.n_lines % QUOTA_LINES == 0 && !has_room(j))
         return KB_ECANCELLED; /* the problem is told */
     return kb_engine_fold(j->engine, &line->ev, msg);

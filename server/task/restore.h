@@ -23,7 +23,7 @@ struct ld_restore {
 struct ld_restored {
     uint64_t events, seq, digest;
     /* What the configuration in force asks for of its server: */
-    bool is_relaxed, has_summary; /* has_summary: the log's beginning is one */
+    bool is_relaxed;
 };
 
 /* In the calling thread; a fold of the log. On success path is a tenant's file, closed, whole (no write-ahead log

@@ -4,7 +4,11 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/alloc.h"
 #include "json/json_out.h"
+
+#define BATCH_BYTES ((size_t)1 << 20)
+#define BATCH_LINES 1024u
 
 int ld_shared_export_row(void *text, const struct ld_row *row)
 {
@@ -55,6 +59,42 @@ struct ld_shared_batch ld_shared_last_sent(struct ld_shared_sender *s)
 
     ld_chain(b.at.hash, s->at.hash, b.body, b.n_body);
     return b;
+}
+
+int ld_shared_pack_row(void *pack, const struct ld_row *row)
+{
+    struct ld_shared_pack *p = pack;
+    struct ld_shared_batch *b = p->n > 0 ? &p->batch[p->n - 1] : NULL;
+    const size_t before = p->body.n;
+
+    if (b == NULL || b->n == BATCH_LINES || b->n_body >= BATCH_BYTES) {
+        if (kb_grow((void **)&p->batch, &p->cap, p->n + 1, 16, sizeof *p->batch) != 0)
+            return LD_STORE_NOMEM;
+        b = &p->batch[p->n++];
+        *b = (struct ld_shared_batch){.node = p->node, .nonce = ld_shared_draw_nonce()};
+    }
+    (void)ld_text_export(&p->body, row->text, row->n_text, row->answer);
+    b->at.seq = row->seq;
+    b->at_ms = row->at_ms;
+    b->n++;
+    b->n_body += p->body.n - before;
+    return p->body.is_failed ? LD_STORE_NOMEM : LD_STORE_OK;
+}
+
+void ld_shared_pack_end(struct ld_shared_pack *p)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < p->n; i++) {
+        p->batch[i].body = p->body.data + at;
+        at += p->batch[i].n_body;
+    }
+}
+
+void ld_shared_pack_close(struct ld_shared_pack *p)
+{
+    ld_text_close(&p->body);
+    kb_free(p->batch);
 }
 
 bool ld_shared_may_send(struct ld_shared_sender *s)

@@ -3,7 +3,9 @@
  *
  * Whoever follows a batch reserves its lines against the state before it, and a log does not tell where its commits
  * ended. So each line is a batch: whatever it looks up stands before it, as in a fold. Cost: a round trip and a row for
- * each. */
+ * each.
+ *
+ * A summary's lines are no events that are folded one by one, so many of them are a batch. */
 #ifndef LD_SHARED_SEND_H
 #define LD_SHARED_SEND_H
 
@@ -37,6 +39,18 @@ bool ld_shared_may_send(struct ld_shared_sender *s);
 int ld_shared_send_row(void *sender, const struct ld_row *row);
 /* The line that is kept, to be the turn's last batch. */
 struct ld_shared_batch ld_shared_last_sent(struct ld_shared_sender *s);
+
+/* Lines of a summary as batches. */
+struct ld_shared_pack {
+    const char *node;
+    struct ld_text body;           /* all lines */
+    struct ld_shared_batch *batch; /* [n], without bodies before the end */
+    size_t n, cap;
+};
+/* For ld_store_read. LD_STORE_NOMEM. */
+int ld_shared_pack_row(void *pack, const struct ld_row *row);
+void ld_shared_pack_end(struct ld_shared_pack *pack); /* no more lines */
+void ld_shared_pack_close(struct ld_shared_pack *pack);
 
 uint64_t ld_shared_draw_nonce(void);
 

@@ -1,19 +1,110 @@
 /* A tenant that comes whole, as lines or as a file, into a log that several servers share: all of its lines in one
  * transaction, so that nobody sees a part of it, and the server that was asked takes no other way to it than the
- * others. Each line is a batch (shared_send.h). */
+ * others. Each line is a batch (shared_send.h).
+ *
+ * Of a log that begins with a summary, the lines behind it come first, and the summary then as a compaction brings it,
+ * with what the file has counted over the lines that are gone. So every server reads it like a log that was compacted
+ * here. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tenant/books.h"
 #include "tenant/shared_send.h"
 #include "tenants/registry_impl.h"
 
-/* The end of the turn, and of doubts about it. */
+/* The beginning of a log that was compacted. */
+struct beginning {
+    struct ld_shared_pack pack;
+    struct ld_shared_book book[LD_MOST_BOOKS];
+    size_t n_books;
+    uint64_t kept; /* the first line behind it */
+};
+
+/* The turn has ended with the batch: doubts about it end here. */
+static void settle(struct ld_shared_sender *s, const struct ld_shared_batch *b)
+{
+    s->turn = NULL;
+    if (s->rc == LD_SHARED_UNKNOWN)
+        s->rc = s->log->ops->settle(s->log, s->id, b, s->why);
+}
+
 static void append_last(struct ld_shared_sender *s)
 {
     const struct ld_shared_batch b = ld_shared_last_sent(s);
 
     s->rc = s->log->ops->append(s->turn, &b, s->why);
-    s->turn = NULL;
-    if (s->rc == LD_SHARED_UNKNOWN)
-        s->rc = s->log->ops->settle(s->log, s->id, &b, s->why);
+    settle(s, &b);
 }
+
+/* --- a log that begins with a summary ---------------------------------------------------------------------- */
+
+/* A book that lacks lines which are gone is begun anew by who reads it, as where there is none. */
+static int keep_book(void *arg, const struct ld_book_row *row)
+{
+    struct beginning *b = arg;
+
+    if (strcmp(row->name, LD_UNKNOWN_BOOK) == 0 || row->seq + 1 < b->kept || b->n_books == LD_MOST_BOOKS)
+        return LD_STORE_OK;
+    char *name = strdup(row->name);
+    void *body = malloc(row->n_body + 1);
+    b->book[b->n_books++] = (struct ld_shared_book){
+        .name = name, .version = row->version, .seq = row->seq, .body = body, .n_body = row->n_body};
+    if (name == NULL || body == NULL)
+        return LD_STORE_NOMEM;
+    memcpy(body, row->body, row->n_body);
+    return LD_STORE_OK;
+}
+
+static int note_summary(void *kept, const struct ld_row *row)
+{
+    if (row->type != KB_EV_SUMMARY)
+        return LD_STORE_STOPPED;
+    *(uint64_t *)kept = row->seq + 1;
+    return LD_STORE_OK;
+}
+
+/* Where the log begins, and the first line behind its summary; of a file that came as lines the store does not know. */
+static int find_start(struct ld_store *store, uint64_t *first, uint64_t *kept)
+{
+    int rc = ld_store_start(store, first, kept);
+
+    if (rc == LD_STORE_OK)
+        rc = ld_store_read(store, 0, SIZE_MAX, note_summary, kept);
+    return rc == LD_STORE_STOPPED ? LD_STORE_OK : rc;
+}
+
+static void close_beginning(struct beginning *b)
+{
+    for (size_t i = 0; i < b->n_books; i++) {
+        free((char *)b->book[i].name);
+        free((void *)b->book[i].body);
+    }
+    ld_shared_pack_close(&b->pack);
+}
+
+/* In the turn, in which all lines behind the summary are put but the last. */
+static void compact(struct ld_shared_sender *s, struct ld_store *store, uint64_t first, uint64_t kept)
+{
+    struct beginning b = {.pack.node = s->node, .kept = kept};
+    const struct ld_shared_batch last = ld_shared_last_sent(s);
+
+    ld_text_init(&b.pack.body);
+    s->rc = s->log->ops->put(s->turn, &last, s->why);
+    if (s->rc == LD_SHARED_OK &&
+        (ld_store_read(store, first - 1, (size_t)(kept - first), ld_shared_pack_row, &b.pack) != LD_STORE_OK ||
+         ld_store_each_book(store, keep_book, &b) != LD_STORE_OK))
+        s->rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, s->why, "the file cannot be read");
+    ld_shared_pack_end(&b.pack);
+    if (s->rc == LD_SHARED_OK) {
+        const struct ld_shared_summary summary = {
+            .last = kept - 1, .batch = b.pack.batch, .n = b.pack.n, .book = b.book, .n_books = b.n_books};
+        s->rc = s->log->ops->compact(s->turn, &summary, s->why);
+        settle(s, &b.pack.batch[b.pack.n - 1]);
+    }
+    close_beginning(&b);
+}
+
+/* --- all of it --------------------------------------------------------------------------------------------- */
 
 static void refuse(const struct ld_shared_sender *s, const char *name, struct ld_problem *p)
 {
@@ -30,17 +121,22 @@ static void send_store(struct ld_tenants *r, const char *name, struct ld_store *
 {
     struct ld_message why = {""};
     struct ld_shared_sender s = {.log = r->world->shared, .node = r->world->node, .why = &why};
+    uint64_t first = 1, kept = 1;
 
     ld_text_init(&s.body);
     s.rc = ld_nodes_ops(r)->make(r->world->shared, name, &s.turn, &s.id, &why);
     if (ld_shared_may_send(&s)) {
-        const int rc = ld_store_read(store, 0, SIZE_MAX, ld_shared_send_row, &s);
-        if (rc != LD_STORE_OK && s.rc == LD_SHARED_OK)
+        int rc = find_start(store, &first, &kept);
+        if (rc == LD_STORE_OK)
+            rc = ld_store_read(store, kept - 1, SIZE_MAX, ld_shared_send_row, &s);
+        if (s.rc == LD_SHARED_OK && (rc != LD_STORE_OK || s.n == 0))
             s.rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, &why, "the file cannot be read");
     }
-    if (s.rc == LD_SHARED_OK)
+    if (s.rc == LD_SHARED_OK && kept > 1)
+        compact(&s, store, first, kept);
+    else if (s.rc == LD_SHARED_OK)
         append_last(&s);
-    else if (s.turn != NULL)
+    if (s.turn != NULL)
         ld_nodes_ops(r)->release(s.turn);
     if (s.rc != LD_SHARED_OK)
         refuse(&s, name, p);

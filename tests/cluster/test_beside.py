@@ -8,7 +8,7 @@ import pytest
 import requests
 
 import pg
-from servers import Servers, at_once, events_of, init, log_of, settle, wait_for
+from servers import Servers, at_once, ctl, events_of, init, log_of, settle, wait_for
 from harness import NDJSON, Client, Server
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
@@ -91,6 +91,51 @@ def test_a_tenant_of_a_server_that_was_alone_comes_whole_and_goes_on(three, name
                 for other in three:
                     assert other.verify(target)["equal"]
             api.call("POST", f"/tenants/{target}/import", raw=lines, kind=NDJSON, expect=409)
+    finally:
+        alone.close()
+
+
+@pytest.mark.parametrize("way", ["lines", "file"])
+def test_a_tenant_whose_log_was_compacted_comes_with_its_summary(three, trio, way, tmp_path):
+    """Of a file, what was counted over the lines that are gone comes as well."""
+    alone, source, target = Server(tmp_path), "short", f"short-{way}"
+    try:
+        alone.start()
+        one = Client(alone)
+        one.put_tenant(source, algorithm="laplaced-kors", representation={"type": "kors", "lambda": 0.2, "max_dictionary": 12}, experiment={"difference": 0.1})
+        play([one], source, 700, random.Random(way))
+        assert one.call("POST", f"/tenants/{source}/compact", {"keep_events": 40}).json["compacted"]
+        play([one], source, 40, random.Random(1), first=1000)
+        api, late = three[0], three[1]
+        if way == "lines":
+            body = one.call("GET", f"/tenants/{source}/export").content
+            told = api.call("POST", f"/tenants/{target}/import", raw=body, kind=NDJSON, expect=201).json
+        else:
+            body = one.call("POST", f"/tenants/{source}/snapshot").content
+            told = api.call("PUT", f"/tenants/{target}/snapshot", raw=body, kind="application/vnd.sqlite3", expect=201).json
+        assert told["digest"] == one.digest(source)
+        for other in three:
+            wait_for(lambda: other.call("GET", f"/tenants/{target}", expect=(200, 503)).status == 200)
+        log, digest = settle(three, target)
+        assert digest == one.digest(source) and late.call("GET", f"/tenants/{target}/export").content == one.call("GET", f"/tenants/{source}/export").content
+        starts = [c.call("GET", f"/tenants/{name}").json["log"]["first"] for c, name in ((one, source), *((c, target) for c in three))]
+        assert len(set(starts)) == 1 and starts[0] > 1, starts
+        if way == "file":
+            for what in ("series", "stats"):
+                assert len({json.dumps({k: v for k, v in c.call("GET", f"/tenants/{name}/{what}").json.items() if k not in ("tenant", "window", "warnings", "unknown")}, sort_keys=True)
+                            for c, name in ((one, source), (api, target), (late, target))}) == 1, what
+        play(three, target, 60, random.Random(2), first=2000)
+        assert three[1].call("POST", f"/tenants/{target}/compact", {"keep_events": 5}).json["compacted"]
+        three[2].call("DELETE", f"/tenants/{target}/users/u1", expect=(200, 202, 404))
+        fresh = Client(trio.add())
+        wait_for(lambda: fresh.call("GET", f"/tenants/{target}", expect=(200, 404, 503)).status == 200)
+        settle([*three, fresh], target)
+        for other in (*three, fresh):
+            assert other.verify(target)["equal"]
+        trio.remove(fresh.server)
+        ctl("verify", target, "--log", trio.log)
+        api.call("POST" if way == "lines" else "PUT", f"/tenants/{target}/{'import' if way == 'lines' else 'snapshot'}", raw=body,
+                 kind=NDJSON if way == "lines" else "application/vnd.sqlite3", expect=409)
     finally:
         alone.close()
 

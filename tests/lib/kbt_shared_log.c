@@ -269,7 +269,7 @@ static uint64_t last_of(const struct ld_shared_turn *turn)
 
 static enum ld_shared_rc put(struct ld_shared_turn *turn, const struct ld_shared_batch *batch, struct ld_message *why)
 {
-    if (!turn->tenant->is_taken || batch->at.seq != last_of(turn) + batch->n)
+    if (!turn->tenant->is_taken || (last_of(turn) > 0 && batch->at.seq != last_of(turn) + batch->n))
         abort();
     if (happens(turn->log, turn->log->odds.down, &turn->log->n_down))
         return say(LD_SHARED_DOWN, why, "drawn to be down");
@@ -406,8 +406,9 @@ static void push_chained(struct kbt_shared_tenant *to, struct ld_shared_batch *b
     push(to, copy_of(b));
 }
 
-static void prepare_summary(struct kbt_shared_tenant *t, const struct ld_shared_summary *s)
+static void prepare_summary(const struct ld_shared_turn *turn, const struct ld_shared_summary *s)
 {
+    struct kbt_shared_tenant *t = turn->tenant;
     struct kbt_shared_tenant to = {.n = 0};
     unsigned char hash[LD_CHAIN_BYTES] = {0};
 
@@ -415,8 +416,8 @@ static void prepare_summary(struct kbt_shared_tenant *t, const struct ld_shared_
         push_chained(&to, &s->batch[i], hash);
         s->batch[i].at.generation = t->coming_generation;
     }
-    for (size_t i = 0; i < t->n; i++) {
-        struct ld_shared_batch b = told_of(&t->batch[i]);
+    for (size_t i = 0; i < t->n + turn->n_put; i++) {
+        struct ld_shared_batch b = told_of(i < t->n ? &t->batch[i] : &turn->put[i - t->n]);
 
         if (b.at.seq <= s->last)
             continue;
@@ -440,19 +441,24 @@ static enum ld_shared_rc compact(struct ld_shared_turn *turn, const struct ld_sh
     struct kbt_shared_tenant *t = turn->tenant;
     const struct kbt_shared_odds *o = &l->odds;
 
-    if (!t->is_taken || s->last > tip_of(t).seq || s->batch[s->n - 1].at.seq != s->last)
+    if (!t->is_taken || s->last > last_of(turn) || s->batch[s->n - 1].at.seq != s->last)
         abort();
-    release(turn);
+    enum ld_shared_rc rc = LD_SHARED_OK;
     if (happens(l, o->behind, &l->n_behind))
-        return say(LD_SHARED_BEHIND, why, "drawn to be behind");
-    if (happens(l, o->down, &l->n_down))
-        return say(LD_SHARED_DOWN, why, "drawn to be down");
-    if (happens(l, o->unknown_out, &l->n_unknown_out))
-        return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+        rc = say(LD_SHARED_BEHIND, why, "drawn to be behind");
+    else if (happens(l, o->down, &l->n_down))
+        rc = say(LD_SHARED_DOWN, why, "drawn to be down");
+    else if (happens(l, o->unknown_out, &l->n_unknown_out))
+        rc = say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
+    if (rc != LD_SHARED_OK) {
+        release(turn);
+        return rc;
+    }
     t->coming_generation = ++l->generation;
     t->coming_rewritten = t->rewritten;
     t->coming_kept = s->last + 1;
-    prepare_summary(t, s);
+    prepare_summary(turn, s);
+    release(turn);
     keep_books(t, s->book, s->n_books);
     l->n_compactions++;
     if (happens(l, o->unknown_in, &l->n_unknown_in))
