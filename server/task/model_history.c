@@ -17,7 +17,7 @@
 #define FIRST_STEP 16u   /* rewards */
 #define MOST_WIDTH 2048u /* beyond it the dimension takes more than a second, and is not told */
 #define CHEAP_FLOPS 1e6  /* of the dimension: beyond it points stand further apart, */
-#define APART 0.25       /* by this part of the rewards up to the last one */
+#define APART 0.5        /* by this part of the rewards up to the last one, as refits of scales do */
 
 struct ld_remembering {
     struct ld_task task;
