@@ -321,6 +321,14 @@ static void take_books(struct ld_own_log *s, const struct kb_spec *spec)
     s->has_metrics = spec->has_metrics;
 }
 
+bool ld_own_log_measures(const struct ld_settings *s, const struct ld_metric_settings *wanted)
+{
+    const struct ld_metric_settings *m = ld_settings_metric(s, wanted->name);
+
+    return m != NULL && ld_metric_is_measured(s, m) && m->low == wanted->low && m->high == wanted->high &&
+           m->missing == wanted->missing && m->aggregation == wanted->aggregation;
+}
+
 int ld_own_log_take(struct ld_own_log *s, const struct kb_event *ev, struct ld_logged *out)
 {
     struct ld_own_open *o;

@@ -25,6 +25,7 @@
 #include "evaluate/own_open.h"
 
 struct ld_metric_settings;
+struct ld_settings;
 
 /* Zeroed, but for `d` and the dimensions, a log of which nothing has been read. */
 struct ld_own_log {
@@ -43,6 +44,9 @@ struct ld_own_log {
 };
 
 void ld_own_log_close(struct ld_own_log *s);
+
+/* Whether a configuration has the metric, with the same range, default and aggregation. */
+bool ld_own_log_measures(const struct ld_settings *s, const struct ld_metric_settings *wanted);
 
 /* The next event: 1 with *out, 0 when no decision comes of it, -1 or LD_DECISIONS_BROKEN with d->why. Of rewards one
  * that is NaN is not told; of decisions a propensity. */
