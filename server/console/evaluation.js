@@ -129,7 +129,7 @@ function shown(result) {
     policies.some(hasSlots) ? estimates('whole', `All slots of a decision together: up to ${count(policies[0].most_slots)}; above is the first alone`,
       [{ policy: 'the log', estimator: 'mean of the sums', e: policies[0].logged_total }, ...policies.filter((p) => p.policy !== 'logged').flatMap((p) => rowsOf(p, WHOLE))], policies[0].logged_total?.estimate) : null,
     h('details', {}, h('summary', {}, 'By every estimator'),
-      estimates('estimates', 'All estimates', [log, ...policies.flatMap(rowsOf)], logged?.estimate),
+      estimates('estimates', 'All estimates', [log, ...policies.flatMap((p) => rowsOf(p))], logged?.estimate),
       differences.length ? estimates('differences', 'Differences, on the same decisions', differences, 0) : null),
     table({ id: 'weights', name: 'weights', caption: 'Can the log tell? Weights are 1 on the average, and the more decisions of equal weight they are worth, the better', rows: policies, columns: [
       { name: 'policy', kind: 'id', value: (p) => p.name },
