@@ -10,8 +10,10 @@
  * the candidates of the first slot those are left that no slot before has shown, since a line tells no others. Where
  * the line says that a slot was drawn from more or fewer of them, its propensity is not known. Of a slate without names
  * the first arm alone counts: the others have no propensity. Candidates are those that the line tells
- * (`among`), else the active arms of the catalogue as it stands, less those that are stopped. Under draws_only
- * decisions whose route drew nothing are passed over.
+ * (`among`), else the active arms of the catalogue as it stands, less those that are stopped. Under needs_candidates
+ * decisions that were made among others are passed over: their number was another one, or the catalogue did not have
+ * the arm. Without a catalogue they are all arms of the log, where there are as many. Under draws_only decisions whose
+ * route drew nothing are passed over.
  *
  * With a metric its values stand in place of the rewards, as experiments count them (docs/EXPERIMENTS.md): of a
  * decision whose window has closed, what the metric has come to by then, its default where nothing was told.

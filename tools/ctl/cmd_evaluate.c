@@ -192,14 +192,15 @@ static int read_specs(struct lc_evaluation *q)
 
 static struct lc_evaluation defaults(void)
 {
-    return (struct lc_evaluation){.log.read = {.default_reward = (double)NAN, .draws_only = true},
-                                  .ope = {.n_resamples = 1000,
-                                          .seed = 1,
-                                          .clip = DEFAULT_CLIP,
-                                          .max_unsupported = DEFAULT_UNSUPPORTED,
-                                          .reward_lo = (double)NAN,
-                                          .reward_hi = (double)NAN},
-                                  .level_percent = 95};
+    return (struct lc_evaluation){
+        .log.read = {.default_reward = (double)NAN, .draws_only = true, .needs_candidates = true},
+        .ope = {.n_resamples = 1000,
+                .seed = 1,
+                .clip = DEFAULT_CLIP,
+                .max_unsupported = DEFAULT_UNSUPPORTED,
+                .reward_lo = (double)NAN,
+                .reward_hi = (double)NAN},
+        .level_percent = 95};
 }
 
 static int run_evaluate(const struct lc_command *self, struct lc_session *s, int argc, char **argv)

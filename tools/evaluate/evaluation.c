@@ -60,6 +60,7 @@ static struct ld_ope_policy *make_policy(const struct lc_evaluation *q, const st
         other.input = NULL;
         other.read.context_dim = other.read.arm_dim = 0;
         other.read.propensity = 0; /* arms are counted, whatever their propensities and values */
+        other.read.needs_candidates = false;
         other.metric = NULL;
         return lc_policy_from_log(lc_log_format(q->format), &other, why);
     }

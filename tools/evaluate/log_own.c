@@ -69,6 +69,15 @@ static int read_among(struct lc_own *s, struct lc_log *log, const struct json_t 
     return 0;
 }
 
+/* `candidates`; 0: not told. */
+static uint32_t read_count(const struct json_t *v)
+{
+    double n = 0;
+
+    (void)lc_json_number(lc_json_get(v, "candidates"), &n);
+    return n >= 1 && n <= UINT32_MAX ? (uint32_t)n : 0;
+}
+
 /* Slot k of the line, with the arm that `slate` has there: of a decision of one slot there is no such list. */
 static int read_slot(struct lc_own *s, struct lc_log *log, const struct json_t *doc, size_t k, size_t n_among)
 {
@@ -76,7 +85,6 @@ static int read_slot(struct lc_own *s, struct lc_log *log, const struct json_t *
     const struct json_t *v = lc_json_at(lc_json_get(doc, "slots"), k), *context = lc_json_get(v, "context"),
                         *shown = k > 0 ? lc_json_at(lc_json_get(doc, "slate"), k) : doc;
     struct kb_ev_draw *draw = &s->draws[k];
-    double n = 0;
 
     *draw = (struct kb_ev_draw){.id = lc_json_text(v, "id"), .propensity = (double)NAN};
     s->slots[k] = (struct kb_ev_slot){.arm = lc_json_text(shown, "arm")};
@@ -84,8 +92,7 @@ static int read_slot(struct lc_own *s, struct lc_log *log, const struct json_t *
         return ld_decisions_fail(&log->base, "slots", "expected ids of slots, and an arm of each in `slate`");
     if (!lc_json_number(lc_json_get(v, "propensity"), &draw->propensity))
         return ld_decisions_fail(&log->base, "slots", "expected a propensity in (0, 1]");
-    (void)lc_json_number(lc_json_get(v, "candidates"), &n);
-    draw->n_candidates = n >= 1 && n <= UINT32_MAX ? (uint32_t)n : 0;
+    draw->n_candidates = read_count(v);
     if (keep_vector(s, log, lc_json_get(shown, "features"), n_among + 1 + k, &s->slots[k].features) != 0)
         return -1;
     if (context == NULL || h.dim == 0)
@@ -146,6 +153,7 @@ static int read_decided(struct lc_own *s, struct lc_log *log, const struct json_
         return ld_decisions_fail(&log->base, "arm", "expected an id");
     ev->as.decided.slots = slot;
     ev->as.decided.n_slots = 1;
+    ev->as.decided.n_candidates = read_count(doc);
     ev->as.decided.is_deferred = lc_json_is_true(lc_json_get(doc, "deferred"));
     if (h.dim > 0) {
         memset(log->base.context, 0, h.dim * sizeof *log->base.context);
