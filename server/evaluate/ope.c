@@ -17,8 +17,9 @@
 #include "spec/spec.h"
 
 #define MEAN_ARM_PRESET "ucb"
-#define MOST_LOOKED_AT 1000u /* decisions that are looked at, whether they tell the number of their candidates alone   \
-                              */
+#define MOST_LOOKED_AT                                                                                                 \
+    1000u /* decisions that are looked at, whether they tell the number of their candidates alone                      \
+           */
 
 const char *ld_ope_name(int kind)
 {
