@@ -78,6 +78,7 @@ static const struct ld_row decided[] = {
     SHORT_LIST("slate", OPTIONAL, AT(slate), AT(n_slate), &slate, &two_slots_or_more),
     SHORT_LIST("slots", OPTIONAL, EV(decided.draws), AT(n_draws), &draws, &up_to_most_slots),
     LIST("among", OPTIONAL, EV(decided.among), EV(decided.n_among), &among),
+    NUMBER("candidates", OPTIONAL, EV(decided.n_candidates), &candidates),
     SHORT_LIST("odds", OPTIONAL, EV(decided.odds), EV(decided.n_odds), &odds, &up_to_most_odds),
 };
 
