@@ -457,7 +457,7 @@ def test_a_fold_shows_how_far_it_is_and_is_cancelled(boot, page, tmp_path):
     gate.unlink()
     page.wait("document.getElementById('verified').innerText.startsWith('Cancelled') && !document.getElementById('verify').disabled")
     page.run("document.getElementById('verify').click()")
-    page.wait("document.querySelector('#verified .good')")
+    page.wait("document.querySelector('#verified .good')", 60)
 
 
 def test_weights_of_an_evaluation_and_their_histogram_are_the_results(seeded, page):
