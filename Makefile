@@ -170,7 +170,7 @@ wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
     $(call wants,--test,test test-% check-cluster acceptance-cluster run-cluster layers walks lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
-    $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
+    $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster acceptance-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
     $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster acceptance-cluster run-cluster test-monitoring bench-scale bench-servers) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
@@ -212,10 +212,11 @@ PRIMARY_DEATHS ?= $(if $(QUICK),1,20)
 STOPS ?= $(if $(QUICK),2,20)
 PARTITIONS ?= $(if $(QUICK),2,100)
 POWER ?= $(if $(QUICK),2,20)
+PATRONI_DEATHS ?= $(if $(QUICK),1,4)
 acceptance-cluster: all ## an hour and a half: servers and primaries that die or stand still, networks that part and power that fails, under writers; as root; build/acceptance/cluster.jsonl; QUICK=1, PARTITIONS=10 CLUSTER_SEED=7
 	@mkdir -p $(BUILD)/acceptance
 	rm -f $(BUILD)/acceptance/cluster.jsonl
-	CLUSTER_TALLY=$(abspath $(BUILD))/acceptance/cluster.jsonl CLUSTER_DEATHS=$(DEATHS) CLUSTER_PRIMARY_DEATHS=$(PRIMARY_DEATHS) CLUSTER_STOPS=$(STOPS) CLUSTER_PARTITIONS=$(PARTITIONS) CLUSTER_POWER=$(POWER) \
+	CLUSTER_TALLY=$(abspath $(BUILD))/acceptance/cluster.jsonl CLUSTER_DEATHS=$(DEATHS) CLUSTER_PRIMARY_DEATHS=$(PRIMARY_DEATHS) CLUSTER_STOPS=$(STOPS) CLUSTER_PARTITIONS=$(PARTITIONS) CLUSTER_POWER=$(POWER) CLUSTER_PATRONI_DEATHS=$(PATRONI_DEATHS) \
 	    sh tests/run.sh $(OUT) acceptance
 	cat $(BUILD)/acceptance/cluster.jsonl
 test-property: core-tests ## property tests over every preset

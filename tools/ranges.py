@@ -156,7 +156,7 @@ PATCH = """
 LINES = """
 ## Lines of the log
 
-In imports, replays, and files at their opening. `server/json/json_event.c` reads them, `core/` takes a line or refuses it (`core/model/engine_log.c`, `core/model/summary.c`);
+In imports, replays, and files at their opening. `server/json/json_event*.c` read them, `core/` takes a line or refuses it (`core/model/engine_log.c`, `core/model/summary.c`);
 options do not bind them, since logs outlive options. `none`: any number that a double holds, as far as a model can compute with it
 (`core/base/magnitude.h`), or, of a whole number, 2^53 - 1; numbers of events, versions and counts that a log begins with are at most 2^52. `configuration` is as in PUT /tenants/{tenant}. Tried by `tests/extremes/c00_logs.py` (each line's numbers, one at a time) and
 `tests/fuzz/` (`log`).

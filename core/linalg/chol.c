@@ -269,17 +269,19 @@ double kb_chol_logdet(const struct kb_chol *c)
     return 2.0 * sum;
 }
 
-/* tr S^-1 = |L^-1|_F^2, one column of L^-1 at a time; column j starts at row j. */
+/* tr S^-1 = |L^-1|_F^2, some columns of L^-1 at a time, so that an entry of L is read once for all of them; column j
+ * starts at row j. */
 double kb_chol_inverse_trace(const struct kb_chol *c, double *scratch)
 {
     double trace = 0.0;
-    for (size_t j = 0; j < c->n; j++) {
-        size_t order = c->n - j;
-        memset(scratch, 0, order * sizeof *scratch);
-        scratch[0] = 1.0;
-        cblas_dtrsv(CblasColMajor, CblasLower, CblasNoTrans, CblasNonUnit, blas_int(order), c->l + j * c->cap + j,
-                    blas_int(c->cap), scratch, 1);
-        trace += cblas_ddot(blas_int(order), scratch, 1, scratch, 1);
+    for (size_t j = 0; j < c->n; j += KB_TRACE_COLUMNS) {
+        const size_t order = c->n - j, columns = order < KB_TRACE_COLUMNS ? order : KB_TRACE_COLUMNS;
+        memset(scratch, 0, order * columns * sizeof *scratch);
+        for (size_t k = 0; k < columns; k++)
+            scratch[k * (order + 1)] = 1.0;
+        cblas_dtrsm(CblasColMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, blas_int(order),
+                    blas_int(columns), 1.0, c->l + j * c->cap + j, blas_int(c->cap), scratch, blas_int(order));
+        trace += cblas_ddot(blas_int(order * columns), scratch, 1, scratch, 1);
     }
     return trace;
 }

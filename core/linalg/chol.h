@@ -67,8 +67,10 @@ enum kb_err kb_chol_downdate(struct kb_chol *c, double *x, size_t first);
 /* The lower triangle of S^-1 takes the place of the factor, whose order is 0 then. O(2 n^3 / 3). */
 void kb_chol_invert(struct kb_chol *c);
 
-double kb_chol_logdet(const struct kb_chol *c);                         /* ln det S */
-double kb_chol_inverse_trace(const struct kb_chol *c, double *scratch); /* tr S^-1; scratch: n doubles; O(n^3/3) */
+double kb_chol_logdet(const struct kb_chol *c); /* ln det S */
+#define KB_TRACE_COLUMNS 32u                    /* that are solved for at a time */
+/* tr S^-1; scratch: n KB_TRACE_COLUMNS doubles; O(n^3/3) */
+double kb_chol_inverse_trace(const struct kb_chol *c, double *scratch);
 
 /* a = a^-1 for a symmetric positive definite n x n matrix (lower triangle read, ld = n; both triangles written).
  * For a covariance made once and never updated. KB_ENOTPD spoils a. O(n^3). */

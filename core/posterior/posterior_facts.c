@@ -97,7 +97,7 @@ enum kb_err kb_facts_finish(struct kb_facts_work *w, struct kb_posterior_facts *
     size_t most = 0;
     for (size_t i = 0; i < w->n_factors; i++)
         most = w->factor[i].n > most ? w->factor[i].n : most;
-    double *scratch = kb_array(most + 1, 1, sizeof *scratch);
+    double *scratch = kb_array(most + 1, KB_TRACE_COLUMNS, sizeof *scratch);
     const enum kb_err rc = scratch != NULL || out == NULL ? KB_OK : KB_ENOMEM;
 
     for (size_t i = 0; scratch != NULL && out != NULL && i < w->n_factors; i++)

@@ -19,7 +19,6 @@
 #define MINUTE_MS 60000
 #define HOUR_MINUTES 60u
 #define OVERDUE_MINUTES 2880u
-#define N_KINDS 3
 
 KB_WORDS(ld_series_step_words, LD_SERIES_STEP_MAP);
 KB_WORDS(ld_series_by_words, LD_SERIES_BY_MAP);
@@ -27,10 +26,6 @@ KB_WORDS(ld_series_by_words, LD_SERIES_BY_MAP);
 const int64_t ld_series_step_ms[LD_N_STEPS] = {MINUTE_MS, (int64_t)MINUTE_MS *HOUR_MINUTES};
 const uint32_t ld_series_unit[LD_N_STEPS] = {1, HOUR_MINUTES};
 const uint32_t ld_series_kept[LD_N_STEPS] = {LD_SERIES_MINUTES, LD_SERIES_HOURS};
-static const struct {
-    unsigned first, n;
-} kinds[N_KINDS] = {
-    {0, LD_SERIES_N_ARMS}, {LD_SERIES_FIRST_ROUTE, KB_ROUTE_N}, {LD_SERIES_FIRST_VERSION, LD_SERIES_N_VERSIONS}};
 
 /* --- buckets ------------------------------------------------------------------------------------------- */
 
@@ -113,7 +108,7 @@ static void drop_old(struct ld_series *s)
     }
 }
 
-static void add_cell(struct ld_series_cell *to, const struct ld_series_cell *d)
+void ld_series_add_cell(struct ld_series_cell *to, const struct ld_series_cell *d)
 {
     to->decisions += d->decisions;
     to->closed += d->closed;
@@ -127,12 +122,13 @@ static void add_cell(struct ld_series_cell *to, const struct ld_series_cell *d)
 /* To the cells of a decision, where they are still kept. */
 static void add(struct ld_series *s, const struct ld_series_open *o, const struct ld_series_cell *d)
 {
-    const unsigned keys[N_KINDS] = {o->arm, LD_SERIES_FIRST_ROUTE + o->route, LD_SERIES_FIRST_VERSION + o->version};
+    const unsigned keys[LD_SERIES_N_KINDS] = {o->arm, LD_SERIES_FIRST_ROUTE + o->route,
+                                              LD_SERIES_FIRST_VERSION + o->version};
     for (size_t step = 0; step < LD_N_STEPS; step++) {
         struct ld_series_bucket *b = ld_series_find_bucket(&s->span[step], o->minute / ld_series_unit[step]);
-        for (size_t i = 0; b != NULL && i < N_KINDS; i++)
+        for (size_t i = 0; b != NULL && i < LD_SERIES_N_KINDS; i++)
             if (b->place[keys[i]] != 0)
-                add_cell(&b->cell[b->place[keys[i]] - 1], d);
+                ld_series_add_cell(&b->cell[b->place[keys[i]] - 1], d);
     }
 }
 
@@ -147,7 +143,7 @@ void ld_series_fold_key(struct ld_series_bucket *b, unsigned key, unsigned into)
         return;
     }
     if (into < LD_SERIES_N_KEYS)
-        add_cell(&b->cell[b->place[into] - 1], &b->cell[from - 1]);
+        ld_series_add_cell(&b->cell[b->place[into] - 1], &b->cell[from - 1]);
     b->cell[from - 1] = b->cell[b->n - 1];
     for (size_t i = 0; i < LD_SERIES_N_KEYS; i++)
         if (b->place[i] == b->n)
@@ -336,7 +332,8 @@ static uint32_t minute_of(int64_t at_ms)
 /* All that counting it needs; buckets that are too old are none. */
 static enum kb_err fit_decision(struct ld_series *s, const struct ld_series_open *o)
 {
-    const unsigned keys[N_KINDS] = {o->arm, LD_SERIES_FIRST_ROUTE + o->route, LD_SERIES_FIRST_VERSION + o->version};
+    const unsigned keys[LD_SERIES_N_KINDS] = {o->arm, LD_SERIES_FIRST_ROUTE + o->route,
+                                              LD_SERIES_FIRST_VERSION + o->version};
     if (ld_series_fit_open(s) != KB_OK)
         return KB_ENOMEM;
     for (size_t step = 0; step < LD_N_STEPS; step++) {
@@ -345,7 +342,7 @@ static enum kb_err fit_decision(struct ld_series *s, const struct ld_series_open
             continue;
         if (ld_series_make_bucket(&s->span[step], o->minute / ld_series_unit[step], &b) != KB_OK)
             return KB_ENOMEM;
-        for (size_t i = 0; i < N_KINDS; i++)
+        for (size_t i = 0; i < LD_SERIES_N_KINDS; i++)
             if (ld_series_make_cell(s, b, keys[i]) != KB_OK)
                 return KB_ENOMEM;
     }
@@ -488,72 +485,3 @@ const struct ld_book_kind ld_series_kind = {.name = "series",
                                             .load = ld_series_load,
                                             .close = close_series,
                                             .bytes = bytes};
-
-/* --- reading ------------------------------------------------------------------------------------------- */
-
-/* All of a bucket: each decision has one route. */
-static struct ld_series_cell total_of(const struct ld_series_bucket *b)
-{
-    struct ld_series_cell sum = {.decisions = 0};
-    for (unsigned k = 0; k < KB_ROUTE_N; k++)
-        if (b->place[LD_SERIES_FIRST_ROUTE + k] != 0)
-            add_cell(&sum, &b->cell[b->place[LD_SERIES_FIRST_ROUTE + k] - 1]);
-    return sum;
-}
-
-static void copy_bucket(const struct ld_series_bucket *b, enum ld_series_by by, int64_t at_ms, struct ld_series_view *v)
-{
-    const struct ld_series_cell total = total_of(b);
-    if (by == LD_BY_NOTHING || by == LD_BY_METRIC)
-        v->row[v->n++] = (struct ld_series_row){.at_ms = at_ms, .cell = total};
-    if (by == LD_BY_METRIC)
-        ld_series_copy_metrics(b, &total, at_ms, v);
-    if (by >= N_KINDS)
-        return;
-    for (unsigned k = 0; k < kinds[by].n; k++) {
-        const uint8_t place = b->place[kinds[by].first + k];
-        if (place != 0)
-            v->row[v->n++] = (struct ld_series_row){.at_ms = at_ms, .which = k, .cell = b->cell[place - 1]};
-    }
-}
-
-static enum kb_err copy_names(const struct ld_series *s, struct ld_series_view *v)
-{
-    memcpy(v->version, s->version, sizeof v->version);
-    for (size_t k = 0; k < LD_SERIES_METRICS; k++)
-        strcpy(v->metric[k + 1], s->metric[k].name);
-    for (size_t k = 1; k < LD_SERIES_N_ARMS; k++)
-        if (s->arm[k] != NULL && (v->arm[k] = strdup(s->arm[k])) == NULL)
-            return KB_ENOMEM;
-    return KB_OK;
-}
-
-enum kb_err ld_series_look(const void *book, enum ld_series_step step, enum ld_series_by by, int64_t from_ms,
-                           int64_t to_ms, struct ld_series_view *out)
-{
-    const struct ld_series *s = book;
-    const struct ld_series_span *span = &s->span[step];
-    const int64_t ms = ld_series_step_ms[step], newest = s->newest / ld_series_unit[step],
-                  n_kept = ld_series_kept[step];
-    const size_t per_bucket = by < N_KINDS ? kinds[by].n : 1 + (by == LD_BY_METRIC ? LD_SERIES_METRICS : 0);
-    *out = (struct ld_series_view){.kept_from_ms = newest < n_kept ? 0 : (newest - n_kept + 1) * ms};
-    out->row = malloc((span->n * per_bucket + 1) * sizeof *out->row);
-    if (out->row == NULL || copy_names(s, out) != KB_OK) {
-        ld_series_view_close(out);
-        return KB_ENOMEM;
-    }
-    for (size_t i = 0; i < span->n; i++) {
-        const int64_t at_ms = span->bucket[i].t * ms;
-        if (at_ms >= from_ms && at_ms < to_ms)
-            copy_bucket(&span->bucket[i], by, at_ms, out);
-    }
-    return KB_OK;
-}
-
-void ld_series_view_close(struct ld_series_view *v)
-{
-    free(v->row);
-    for (size_t k = 0; k < LD_SERIES_N_ARMS; k++)
-        free(v->arm[k]);
-    *v = (struct ld_series_view){.n = 0};
-}

@@ -1,5 +1,5 @@
-/* Inside of the book of time series: series.c folds and reads, series_metric.c counts metrics, series_io.c saves and
- * loads. */
+/* Inside of the book of time series: series.c folds, series_look.c reads, series_metric.c counts metrics, series_io.c
+ * saves and loads. */
 #ifndef LD_BOOK_SERIES_IMPL_H
 #define LD_BOOK_SERIES_IMPL_H
 
@@ -13,6 +13,7 @@
 #define LD_SERIES_FIRST_ROUTE LD_SERIES_N_ARMS
 #define LD_SERIES_FIRST_VERSION (LD_SERIES_FIRST_ROUTE + KB_ROUTE_N)
 #define LD_SERIES_FIRST_METRIC (LD_SERIES_FIRST_VERSION + LD_SERIES_N_VERSIONS)
+#define LD_SERIES_N_KINDS 3 /* of keys that a decision has one of each */
 #define LD_SERIES_N_KEYS (LD_SERIES_FIRST_METRIC + LD_SERIES_METRICS)
 
 struct ld_series_bucket {
@@ -66,6 +67,7 @@ extern const uint32_t ld_series_kept[LD_N_STEPS]; /* buckets of each */
 /* NULL: there is none. */
 struct ld_series_bucket *ld_series_find_bucket(const struct ld_series_span *span, uint32_t t);
 enum kb_err ld_series_make_bucket(struct ld_series_span *span, uint32_t t, struct ld_series_bucket **out);
+void ld_series_add_cell(struct ld_series_cell *to, const struct ld_series_cell *d);
 enum kb_err ld_series_make_cell(struct ld_series *s, struct ld_series_bucket *b, unsigned key);
 /* What a key has becomes part of the key of all others; into: LD_SERIES_N_KEYS, it is lost. */
 void ld_series_fold_key(struct ld_series_bucket *b, unsigned key, unsigned into);

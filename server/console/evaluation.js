@@ -9,6 +9,8 @@ import { change, notHere } from './change.js';
 import { told } from './told.js';
 
 const ESTIMATORS = [['dr', 'doubly robust'], ['snips', 'importance weights, self-normalised'], ['ips', 'importance weights'], ['clipped_ips', 'clipped weights'], ['replay', 'replay of decisions that agree']];
+const WHOLE = [['ips_by_slot', 'importance weights by slot'], ['pseudo_inverse', 'pseudo-inverse of the slots']];
+const hasSlots = (p) => p.most_slots > 1; /* else the estimators of whole decisions are ips */
 const PRESETS = ['laplaced', 'ts', 'ucb', 'random', 'lin-ucb', 'gp-ucb', 'lk-gp-ucb', 'ek-ucb'];
 
 /** Evaluations that are kept, the newest first; null: this server has none. A route that is not there is another kind of 404. */
@@ -42,7 +44,7 @@ function wish(form, tenant) {
   for (const [name, own] of Object.entries(challengers))
     if (form[`challenger-${name}`].checked) policies.push({ name, configuration: { ...merged(tenant.configuration, own), context_dim, arm_dim } });
   if (form.preset.value) policies.push({ name: form.preset.value, configuration: { algorithm: form.preset.value, context_dim, arm_dim } });
-  return { policies, from: end(form.from.value), to: end(form.to.value) };
+  return { policies, metric: form.metric?.value || undefined, from: end(form.from.value), to: end(form.to.value) };
 }
 
 /** What a challenger amounts to: under an algorithm of its own that preset with its members, else the tenant's with them. */
@@ -75,7 +77,8 @@ function form(page, tenant) {
     h('fieldset', {}, h('legend', {}, 'Policies; the others are compared with the first'),
       box('logged', 'what the log did', true), box('uniform', 'all candidates alike', true),
       Object.keys(tenant.configuration.challengers).map((name) => box(`challenger-${name}`, ['challenger ', id(name)], false)),
-      h('div', { class: 'controls' }, field('Always this arm', { name: 'arm' }), field('A preset, learning along the way', { name: 'preset', chosen: '' }, [['', 'none'], ...PRESETS.map((p) => [p, p])]))),
+      h('div', { class: 'controls' }, field('Always this arm', { name: 'arm' }), field('A preset, learning along the way', { name: 'preset', chosen: '' }, [['', 'none'], ...PRESETS.map((p) => [p, p])]),
+        tenant.configuration.metrics?.length ? field('Judged by', { name: 'metric', chosen: '' }, [['', 'the reward'], ...tenant.configuration.metrics.map((m) => [m.name, m.name])]) : null)),
     h('div', { class: 'controls' }, field('From (UTC, or an event)', { name: 'from', placeholder: 'the beginning' }), field('To', { name: 'to', placeholder: 'now' }), h('button', { type: 'submit' }, 'Evaluate')), refused);
 }
 
@@ -84,7 +87,7 @@ function form(page, tenant) {
 const isTold = (e) => e && known(e.estimate);
 
 /** Estimates of one policy, as rows; those that are refused say why. */
-const rowsOf = (p) => ESTIMATORS.filter(([name]) => p[name]).map(([name, words]) => ({ policy: p.name, estimator: words, key: name, e: p[name] }));
+const rowsOf = (p, estimators = ESTIMATORS) => estimators.filter(([name]) => p[name]).map(([name, words]) => ({ policy: p.name, estimator: words, key: name, e: p[name] }));
 
 /** The estimate that tells most of those that are told; null: the log cannot tell. */
 const bestOf = (p) => ['dr', 'snips', 'ips', 'clipped_ips', 'replay'].find((name) => isTold(p[name])) ?? null;
@@ -116,15 +119,17 @@ function shown(result) {
   const log = { policy: 'the log', estimator: 'mean reward', e: logged };
   const wordsOf = (name) => ESTIMATORS.find(([one]) => one === name)[1];
   const bests = policies.filter((p) => p.policy !== 'logged').map((p) => { const best = bestOf(p) ?? ESTIMATORS.find(([name]) => p[name])[0]; return { policy: p.name, estimator: wordsOf(best), e: p[best] }; });
-  const differences = (result.differences ?? []).flatMap((d) => ESTIMATORS.filter(([name]) => d[name]).map(([name, words]) => ({ policy: d.policy, against: d.against, estimator: words, e: d[name] })));
+  const differences = (result.differences ?? []).flatMap((d) => [...ESTIMATORS, ...(hasSlots(policies[0]) ? WHOLE : [])].filter(([name]) => d[name]).map(([name, words]) => ({ policy: d.policy, against: d.against, estimator: words, e: d[name] })));
   const histograms = policies.filter((p) => p.weights.histogram && (p.weights.histogram.counts.length > 0 || p.weights.histogram.zero > 0));
   const verdict = (p) => { const gain = p.gain?.[bestOf(p)]; return !gain || !known(gain.lower) ? '' : gain.lower > 0 ? 'better' : gain.upper < 0 ? 'worse' : ''; };
   return h('div', {},
     h('ul', { class: 'sentences', id: 'verdicts' }, policies.map((p) => h('li', { class: verdict(p) }, sentence(p)))),
     [...new Set(policies.flatMap((p) => p.warnings.map((w) => `${p.name}: ${w}`)))].map((w) => h('p', { class: 'problem' }, id(w))),
     estimates('bests', `Mean reward a decision, over ${count(n)} decisions; intervals of ${num(100 * level)} %`, [log, ...bests], logged?.estimate),
+    policies.some(hasSlots) ? estimates('whole', `All slots of a decision together: up to ${count(policies[0].most_slots)}; above is the first alone`,
+      [{ policy: 'the log', estimator: 'mean of the sums', e: policies[0].logged_total }, ...policies.filter((p) => p.policy !== 'logged').flatMap((p) => rowsOf(p, WHOLE))], policies[0].logged_total?.estimate) : null,
     h('details', {}, h('summary', {}, 'By every estimator'),
-      estimates('estimates', 'All estimates', [log, ...policies.flatMap(rowsOf)], logged?.estimate),
+      estimates('estimates', 'All estimates', [log, ...policies.flatMap((p) => rowsOf(p))], logged?.estimate),
       differences.length ? estimates('differences', 'Differences, on the same decisions', differences, 0) : null),
     table({ id: 'weights', name: 'weights', caption: 'Can the log tell? Weights are 1 on the average, and the more decisions of equal weight they are worth, the better', rows: policies, columns: [
       { name: 'policy', kind: 'id', value: (p) => p.name },
@@ -170,7 +175,7 @@ function one(page, job, isOwner, again) {
     if (made !== null) location.hash = place(['t', page.tenant, 'evaluation']);
   };
   return h('section', { id: 'job', 'data-state': job.state }, h('h2', {}, 'Evaluation ', id(job.id)),
-    h('p', { class: 'fine' }, 'Of ', namesOf(job.request.policies), `, begun ${time(job.begun_at)}`, job.ended_at ? `, ended ${time(job.ended_at)}` : '', '. ',
+    h('p', { class: 'fine' }, 'Of ', namesOf(job.request.policies), `, begun ${time(job.begun_at)}`, job.ended_at ? `, ended ${time(job.ended_at)}` : '', job.request.metric ? [', by the metric ', id(job.request.metric)] : '', '. ',
       isOwner ? button(isRunning ? 'Cancel' : 'Forget', isRunning ? cancel : forget, { class: 'small', id: 'drop' }) : ''), said,
     isRunning ? [h('progress', { max: 1, value: job.progress ?? 0, 'aria-label': 'Progress' }), ` ${percent(job.progress ?? 0)}`] : null,
     job.problem ? h('div', { class: 'problem' }, h('h2', {}, job.problem.title), h('p', {}, job.problem.detail)) : null,

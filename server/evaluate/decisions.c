@@ -209,13 +209,18 @@ static void list_offered(struct ld_decisions *d)
     d->list_epoch = d->epoch;
 }
 
+size_t ld_decisions_n_offered(struct ld_decisions *d)
+{
+    if (d->list_epoch != d->epoch)
+        list_offered(d);
+    return d->n_offered;
+}
+
 void ld_decisions_candidates(struct ld_decisions *d, uint32_t chosen, struct ld_logged *ev)
 {
     ld_decisions_offer(d, chosen, true);
-    if (d->list_epoch != d->epoch)
-        list_offered(d);
+    ev->n = ld_decisions_n_offered(d);
     ev->epoch = d->epoch;
-    ev->n = d->n_offered;
     ev->arm = d->offered;
     ev->features = d->o.arm_dim > 0 ? d->offered_features : NULL;
     ev->chosen = d->place[chosen];

@@ -15,7 +15,7 @@
 #include "base/ids.h"
 #include "base/message.h"
 
-#define LD_DECISIONS_REASONS 10
+#define LD_DECISIONS_REASONS 12
 #define LD_DECISIONS_UNIFORM (-1.0)
 #define LD_DECISIONS_BROKEN (-2)
 
@@ -30,6 +30,7 @@ struct ld_decisions_options {
     double propensity; /* of all decisions, in (0, 1]; LD_DECISIONS_UNIFORM: 1 / candidates; 0: the log tells them */
     bool all_slots;    /* decisions with slots also where the first has no reward, as long as one has */
     bool draws_only;   /* our own log: what was no draw of the policy's kind is passed over (docs/ROUTING.md) */
+    bool needs_candidates; /* our own log: decisions among candidates that it does not tell are passed over */
 };
 
 /* One decision. Everything borrowed until the next one is read. */
@@ -90,7 +91,11 @@ struct ld_decisions {
     const double **offered_features;
     size_t *place; /* [arms.n] of an arm among them; SIZE_MAX: not there */
     size_t n_offered, list_epoch;
-    double *context; /* [context_dim] of the decision in hand */
+    /* Decisions without a catalogue were among all arms of the log where there were as many of them: arms are counted
+     * by a pass of their own, where a source has met such a decision. */
+    bool needs_count, is_counting;
+    size_t n_counted; /* 0: they were not */
+    double *context;  /* [context_dim] of the decision in hand */
     /* the candidates of a decision that names its own: room for cap_named */
     uint32_t *named;
     const double **named_features;
@@ -138,6 +143,7 @@ uint32_t ld_decisions_arm(struct ld_decisions *d, const char *id);
 /* Its features, zeroed, to be filled anew; NULL when arm_dim is 0. */
 double *ld_decisions_arm_features(struct ld_decisions *d, uint32_t arm);
 void ld_decisions_offer(struct ld_decisions *d, uint32_t arm, bool is_offered);
+size_t ld_decisions_n_offered(struct ld_decisions *d);
 /* The candidates of a decision that names none: the arms offered, and the one chosen whatever it is. */
 void ld_decisions_candidates(struct ld_decisions *d, uint32_t chosen, struct ld_logged *ev);
 /* The candidates of a decision that names its own: room for n of them (0, or LD_DECISIONS_BROKEN), then each arm at its

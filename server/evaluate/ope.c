@@ -17,6 +17,9 @@
 #include "spec/spec.h"
 
 #define MEAN_ARM_PRESET "ucb"
+#define MOST_LOOKED_AT                                                                                                 \
+    1000u /* decisions that are looked at, whether they tell the number of their candidates alone                      \
+           */
 
 const char *ld_ope_name(int kind)
 {
@@ -302,21 +305,38 @@ static int open_model(struct ld_ope_run *u)
 
 static int pass_by(void *arg, const struct ld_logged *ev)
 {
+    struct ld_ope_run *u = arg;
+
     (void)ev;
-    return go_on(arg);
+    u->needs_no_count =
+        u->log->o.propensity != LD_DECISIONS_UNIFORM && !u->log->needs_count && ++u->k >= MOST_LOOKED_AT;
+    return u->needs_no_count ? -1 : go_on(u);
 }
 
-/* Where each arm was as likely as the others, their number has to be known before the first event. */
+/* Where each arm was as likely as the others, or decisions tell the number of their candidates alone, that of the log's
+ * arms has to be known before the first event. */
 static int count_arms(struct ld_ope_run *u)
 {
     const struct ld_decisions_pass pass = {.decision = pass_by, .arg = u};
+    struct ld_decisions *log = u->log;
 
-    return u->log->o.propensity == LD_DECISIONS_UNIFORM ? pass_over(u, &pass) : 0;
+    if (log->o.propensity != LD_DECISIONS_UNIFORM && !log->o.needs_candidates)
+        return 0;
+    log->is_counting = true;
+    int rc = pass_over(u, &pass);
+    log->is_counting = false;
+    if (rc != 0 && u->needs_no_count)
+        rc = 0;
+    log->n_counted = rc == 0 && log->needs_count ? log->arms.n : 0;
+    return rc;
 }
 
 static int survey_whole(struct ld_ope_run *u)
 {
-    if (count_arms(u) != 0 || survey(u) != 0)
+    if (count_arms(u) != 0)
+        return -1;
+    u->k = 0;
+    if (survey(u) != 0)
         return -1;
     if (u->r->n > 0)
         return 0;

@@ -9,6 +9,32 @@
 
 #define ONE_ARM 1.0 /* the propensity of a baseline that is one arm */
 
+/* Of the first slot, where `among` does not tell them; 0: not told. */
+static size_t n_candidates(const struct kb_event *ev)
+{
+    return ev->as.decided.draws != NULL ? ev->as.decided.draws[0].n_candidates : ev->as.decided.n_candidates;
+}
+
+/* Whether a decision was made among others than the active arms of the catalogue, and the line does not tell which: it
+ * shows an arm that the catalogue has not, or there was another number of them. */
+static bool is_named(const struct ld_own_log *s, const struct kb_event *ev)
+{
+    const uint32_t arm = kb_ids_find(&s->d->arms, ev->as.decided.slots[0].arm);
+    const size_t n = n_candidates(ev);
+
+    if (ev->as.decided.among != NULL || !s->catalogue.is_told)
+        return ev->as.decided.among == NULL && n > 0;
+    return arm == KB_ID_NONE || !s->d->is_offered[arm] || (n > 0 && n != ld_decisions_n_offered(s->d));
+}
+
+/* Without a catalogue, where as many arms were candidates as the log has. */
+static bool is_among_all(const struct ld_own_log *s, const struct ld_own_open *o)
+{
+    const struct ld_decisions *d = s->d;
+
+    return !s->catalogue.is_told && (d->is_counting || n_candidates(&o->ev) == d->n_counted);
+}
+
 static int begin_decision(struct ld_own_log *s, const struct kb_event *ev)
 {
     const char *id = ev->as.decided.decision;
@@ -19,7 +45,11 @@ static int begin_decision(struct ld_own_log *s, const struct kb_event *ev)
     }
     if (ld_own_opens_find(&s->open, id) != NULL)
         return ld_decisions_fail(s->d, "decision", "\"%.60s\" stands twice", id);
-    return ld_own_opens_add(&s->open, ev, s->context_dim, s->arm_dim) != NULL ? 0 : ld_decisions_no_memory(s->d);
+    struct ld_own_open *o = ld_own_opens_add(&s->open, ev, s->context_dim, s->arm_dim);
+    if (o == NULL)
+        return ld_decisions_no_memory(s->d);
+    o->is_named = is_named(s, ev);
+    return 0;
 }
 
 /* --- what a decision comes to ------------------------------------------------------------------------------ */
@@ -184,6 +214,11 @@ static int read_candidates(struct ld_own_log *s, const struct ld_own_open *o, st
     }
     if (ev->as.decided.among != NULL)
         return read_among(s, o, arm, out);
+    s->d->needs_count |= o->is_named && !s->catalogue.is_told;
+    if (s->d->o.needs_candidates && o->is_named && !is_among_all(s, o)) {
+        ld_decisions_skip(s->d, "decisions that named their candidates, which the log does not tell");
+        return 0;
+    }
     ld_own_log_candidates(s, arm, out);
     return 1;
 }
@@ -319,6 +354,14 @@ static void take_books(struct ld_own_log *s, const struct kb_spec *spec)
     s->is_held = spec->aggregation != KB_AGG_FIRST;
     s->is_sum = spec->aggregation == KB_AGG_SUM;
     s->has_metrics = spec->has_metrics;
+}
+
+bool ld_own_log_measures(const struct ld_settings *s, const struct ld_metric_settings *wanted)
+{
+    const struct ld_metric_settings *m = ld_settings_metric(s, wanted->name);
+
+    return m != NULL && ld_metric_is_measured(s, m) && m->low == wanted->low && m->high == wanted->high &&
+           m->missing == wanted->missing && m->aggregation == wanted->aggregation;
 }
 
 int ld_own_log_take(struct ld_own_log *s, const struct kb_event *ev, struct ld_logged *out)

@@ -10,8 +10,10 @@
  * the candidates of the first slot those are left that no slot before has shown, since a line tells no others. Where
  * the line says that a slot was drawn from more or fewer of them, its propensity is not known. Of a slate without names
  * the first arm alone counts: the others have no propensity. Candidates are those that the line tells
- * (`among`), else the active arms of the catalogue as it stands, less those that are stopped. Under draws_only
- * decisions whose route drew nothing are passed over.
+ * (`among`), else the active arms of the catalogue as it stands, less those that are stopped. Under needs_candidates
+ * decisions that were made among others are passed over: their number was another one, or the catalogue did not have
+ * the arm. Without a catalogue they are all arms of the log, where there are as many. Under draws_only decisions whose
+ * route drew nothing are passed over.
  *
  * With a metric its values stand in place of the rewards, as experiments count them (docs/EXPERIMENTS.md): of a
  * decision whose window has closed, what the metric has come to by then, its default where nothing was told.
@@ -25,6 +27,7 @@
 #include "evaluate/own_open.h"
 
 struct ld_metric_settings;
+struct ld_settings;
 
 /* Zeroed, but for `d` and the dimensions, a log of which nothing has been read. */
 struct ld_own_log {
@@ -43,6 +46,9 @@ struct ld_own_log {
 };
 
 void ld_own_log_close(struct ld_own_log *s);
+
+/* Whether a configuration has the metric, with the same range, default and aggregation. */
+bool ld_own_log_measures(const struct ld_settings *s, const struct ld_metric_settings *wanted);
 
 /* The next event: 1 with *out, 0 when no decision comes of it, -1 or LD_DECISIONS_BROKEN with d->why. Of rewards one
  * that is NaN is not told; of decisions a propensity. */

@@ -13,6 +13,7 @@ struct ld_own_open {
     uint32_t context_dim, arm_dim; /* of its vectors: those of the log may be others by its end */
     double *reward;                /* [n_slots] so far; NaN: none */
     bool is_deferred;              /* and not activated: nobody was shown it */
+    bool is_named;                 /* it was made among candidates that the line does not tell */
     struct ld_own_open *before, *after;
 };
 

@@ -79,14 +79,6 @@ static int take_event(struct pass *p, const struct kb_event *ev)
     return give(p, &out, ld_own_log_take(&p->own, ev, &out));
 }
 
-static bool has_metric(const struct ld_settings *s, const struct ld_metric_settings *wanted)
-{
-    const struct ld_metric_settings *m = wanted != NULL ? ld_settings_metric(s, wanted->name) : NULL;
-
-    return m != NULL && ld_metric_is_measured(s, m) && m->low == wanted->low && m->high == wanted->high &&
-           m->missing == wanted->missing && m->aggregation == wanted->aggregation;
-}
-
 static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
 {
     struct pass *p = arg;
@@ -96,7 +88,7 @@ static enum kb_err take(void *arg, struct ld_line *line, struct kb_errmsg *msg)
     if (settings != NULL) {
         p->context_dim = settings->spec.context_dim;
         p->arm_dim = settings->spec.arm_dim;
-        p->own.is_measured = has_metric(settings, p->x->metric);
+        p->own.is_measured = p->x->metric != NULL && ld_own_log_measures(settings, p->x->metric);
     }
     return take_event(p, &line->ev) == 0 ? KB_OK : KB_ECANCELLED;
 }

@@ -59,6 +59,7 @@ enum ld_shared_rc {
  *     2   decisions with slots; changes of what arms earn */
 #define LD_LOG_VERSION 2u
 #define LD_LOG_VERSION_SLOTS 2u
+#define LD_LOG_VERSION_COUNTS 2u /* `candidates` of a line `decided` */
 #define LD_LOG_VERSION_CHANGES 2u
 
 /* The newest that this program knows. For tests, LAPLACED_LOG_VERSION=N makes it one that knows no more than N. chain.c

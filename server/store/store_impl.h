@@ -1,4 +1,5 @@
-/* The inside of a store, shared by store_sqlite.c (writing), store_query.c (reading) and store_pieces.c (long lines).
+/* The inside of a store, shared by store_sqlite.c (writing), store_query.c and store_window.c (reading) and
+ * store_pieces.c (long lines).
  */
 #ifndef LD_STORE_IMPL_H
 #define LD_STORE_IMPL_H
@@ -10,7 +11,7 @@
 #include "store/sqlite_util.h"
 #include "store/store.h"
 
-/* The reading statements; their texts are in store_query.c, one a row. */
+/* The reading statements; their texts stand where they are asked. */
 enum ld_query {
     LD_QUERY_READ,
     LD_QUERY_TIP,
@@ -65,6 +66,16 @@ struct ld_store {
 /* The number of the last event, 0 when there is none: a log may end with its summary. */
 #define LD_LAST_SEQ "SELECT max(coalesce((SELECT max(seq) FROM events), 0), (SELECT kept - 1 FROM log_start))"
 
+/* A log without a configured event begins with a summary, whose first line has the configuration. */
+#define LD_CONFIGURED_SEQ                                                                                              \
+    "coalesce((SELECT max(seq) FROM events WHERE type = 1 AND seq >= (SELECT kept FROM log_start)),"                   \
+    " (SELECT seq FROM " LD_LOG " ORDER BY seq LIMIT 1))"
+
+/* The arm that a decision's slot 0 shows: of its row, or of the summary that stands for it. */
+#define LD_SLOT_0(decision)                                                                                            \
+    "coalesce((SELECT d.arm FROM events d WHERE d.decision = " decision " AND +d.type = 4),"                           \
+    " (SELECT d.arm FROM " LD_LOG " d WHERE d.decision = " decision " AND +d.type = 11))"
+
 /* fn for each row of a statement that gives these columns, until it returns non-zero, which is returned; the row is
  * its own until then. Else LD_STORE_*. The statement is reset by the caller. */
 #define LD_ROW_COLUMNS "seq, at, type, decision, user, arm, reward, reset, text, answer, line"
@@ -91,6 +102,15 @@ int ld_store_rewrite_all(struct ld_store *s, const struct ld_rewrite *lines, siz
 int ld_store_insert(struct sqlite3_stmt *insert, const struct ld_row *row);
 /* A piece of a long line (store_pieces.c). SQLite's code. */
 int ld_store_insert_piece(struct ld_store *s, uint64_t line, uint64_t n, const char *text, size_t n_text);
+
+/* A reading statement in use with the connection that it belongs to. Begin prepares it once a connection; it is ready
+ * to be bound then. LD_STORE_*; on failure nothing is held. Every begin that succeeds is followed by one end. */
+struct ld_query_use {
+    struct ld_conn *conn;
+    struct sqlite3_stmt *stmt;
+};
+int ld_query_begin(struct ld_store *s, enum ld_query which, const char *sql, struct ld_query_use *q);
+void ld_query_end(struct ld_store *s, struct ld_query_use *q);
 
 /* Books as rows of the file, inside a transaction (store_books.c). SQLite's code. */
 int ld_store_insert_books(struct ld_store *s, const struct ld_book_row *rows, size_t n);

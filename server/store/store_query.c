@@ -1,10 +1,10 @@
-/* A tenant's file, the reading side: the log in order, what it says of a decision, and counts over a window.
+/* A tenant's file, the reading side: the log in order, and what it says of a decision.
  *
  * Every call borrows a connection of its own, so that a long export stands in nobody's way; in WAL mode readers
  * see the last commit at their start and do not wait for the writer. Statements are prepared once a connection.
  *
  * Costs: reading in order about 1 us a row; a decision, the tip and the last configuration O(log n) by partial
- * indexes; a window O(its rows log n), since each reward looks up its decision.
+ * indexes.
  *
  * Failure: LD_STORE_* as SQLite's code says; a file that a query finds damaged is told as such and left alone. A
  * callback runs inside the read transaction: it holds up no one, but pages that it may still see cannot be
@@ -20,16 +20,6 @@
 
 #define COLUMNS LD_ROW_COLUMNS
 
-/* A log without a configured event begins with a summary, whose first line has the configuration. */
-#define CONFIGURED_SEQ                                                                                                 \
-    "coalesce((SELECT max(seq) FROM events WHERE type = 1 AND seq >= (SELECT kept FROM log_start)),"                   \
-    " (SELECT seq FROM " LD_LOG " ORDER BY seq LIMIT 1))"
-
-/* The arm that a decision's slot 0 shows: of its row, or of the summary that stands for it. */
-#define SLOT_0(decision)                                                                                               \
-    "coalesce((SELECT d.arm FROM events d WHERE d.decision = " decision " AND +d.type = 4),"                           \
-    " (SELECT d.arm FROM " LD_LOG " d WHERE d.decision = " decision " AND +d.type = 11))"
-
 /* Where a decision is told, +type keeps SQLite from the index on types, which it takes for as good.
  * Types are written as numbers because partial indexes are chosen by literals: 1 configured, 4 decided, 5
  * rewarded, 6 observed, 7 expired, 8 activated, 11 summary, 14 measured (event.h; stored, hence never renumbered). */
@@ -37,18 +27,13 @@ _Static_assert(KB_EV_CONFIGURED == 1 && KB_EV_DECIDED == 4 && KB_EV_REWARDED == 
                    KB_EV_MEASURED == 14,
                "see the statements below");
 
-/* Of the window: a slate counts one decision for each of its arms. A reward without an arm is that of slot 0.
- * Under `last` (?2) only the last reward of a slot counts; `rewarded` counts slots, so that corrections and sums do
- * not make two of one, observations, and slots for which a closed window taught the default. The rows of a window are
- * those behind the last one that is older: found by the index on `type`. */
-#define SINCE "coalesce((SELECT seq FROM events WHERE at < ?1 ORDER BY seq DESC LIMIT 1), 0)"
 static const char *const statements[LD_N_QUERIES] = {
     [LD_QUERY_READ] = "SELECT " COLUMNS " FROM " LD_LOG " WHERE seq > ?1 ORDER BY seq LIMIT ?2",
     [LD_QUERY_TIP] = LD_LAST_SEQ
     ","
     " coalesce((SELECT max(seq) FROM events WHERE reset = 1 AND seq >= (SELECT kept FROM log_start)), 0)",
     [LD_QUERY_LAST_AT] = "SELECT at FROM " LD_LOG " ORDER BY seq DESC LIMIT 1",
-    [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
+    [LD_QUERY_CONFIGURED] = "SELECT " COLUMNS " FROM " LD_LOG " WHERE seq = " LD_CONFIGURED_SEQ,
     [LD_QUERY_DECISION] = "SELECT type, arm, reward, answer, user FROM " LD_LOG " WHERE decision = ?1 ORDER BY seq",
     [LD_QUERY_SLOT] = "SELECT coalesce(json_extract(l.text, '$.slate[' || j.key || '].arm'),"
                       " json_extract(j.value, '$.arm'), l.arm) FROM " LD_LOG " l, json_each(l.text, '$.slots') j"
@@ -69,60 +54,11 @@ static const char *const statements[LD_N_QUERIES] = {
                         " json_extract(text, '$.late'), seq FROM events"
                         " WHERE decision = ?1 AND (+type = 14 OR +type = 5)"
                         " AND json_extract(text, '$.metric') = ?2 AND seq >= (SELECT kept FROM log_start) ORDER BY seq",
-    [LD_QUERY_AGGREGATION] =
-        "SELECT json_extract(text, '$.configuration.aggregation') FROM " LD_LOG " WHERE seq = " CONFIGURED_SEQ,
-    [LD_QUERY_DECISIONS_SINCE] = "SELECT count(*) FROM events WHERE type = 4 AND seq > " SINCE,
-    [LD_QUERY_WINDOW] =
-        "WITH since(seq) AS (SELECT " SINCE "),"
-        " told AS (SELECT seq, decision, reward, arm AS named, " SLOT_0(
-            "r.decision") " AS slot_0 FROM events r"
-                          "  WHERE type = 5 AND seq > (SELECT seq FROM since)),"
-                          " slots AS (SELECT coalesce(named, slot_0) AS arm, total(reward) AS reward FROM told"
-                          "  WHERE slot_0 IS NOT NULL AND (?2 = 0 OR NOT EXISTS (SELECT 1 FROM events n WHERE "
-                          "n.decision = told.decision"
-                          "   AND +n.type = 5 AND n.seq > told.seq AND coalesce(n.arm, slot_0) = coalesce(named, "
-                          "slot_0)))"
-                          "  GROUP BY 1, decision),"
-                          " closed AS (SELECT seq, decision, reward, " SLOT_0(
-                              "x.decision") " AS slot_0 FROM events x"
-                                            "  WHERE type = 7 AND reward IS NOT NULL AND seq > (SELECT seq FROM since))"
-                                            "SELECT arm, sum(decided), sum(rewarded), total(reward), total(reward * "
-                                            "reward) FROM ("
-                                            " SELECT arm, 1 AS decided, 0 AS rewarded, 0.0 AS reward FROM events"
-                                            "  WHERE type = 4 AND seq > (SELECT seq FROM since) AND instr(text, "
-                                            "'\"slate\":') = 0"
-                                            " UNION ALL"
-                                            " SELECT json_extract(j.value, '$.arm'), 1, 0, 0.0 FROM events e, "
-                                            "json_each(e.text, '$.slate') j"
-                                            "  WHERE e.type = 4 AND e.seq > (SELECT seq FROM since) AND instr(e.text, "
-                                            "'\"slate\":') > 0"
-                                            " UNION ALL"
-                                            " SELECT arm, 0, 1, reward FROM slots"
-                                            " UNION ALL"
-                                            " SELECT arm, 0, 1, reward FROM events WHERE type = 6 AND seq > (SELECT "
-                                            "seq FROM since)"
-                                            " UNION ALL"
-                                            " SELECT coalesce(json_extract(j.value, '$.arm'), slot_0) AS a, 0, 1, "
-                                            "x.reward FROM closed x"
-                                            "  LEFT JOIN events d ON d.decision = x.decision AND +d.type = 4,"
-                                            "  json_each(coalesce(json_extract(d.text, '$.slate'), '[{}]')) j"
-                                            "  WHERE slot_0 IS NOT NULL AND NOT EXISTS (SELECT 1 FROM events r WHERE "
-                                            "r.decision = x.decision"
-                                            "   AND +r.type = 5 AND r.seq < x.seq AND coalesce(r.arm, slot_0) = a)"
-                                            ") GROUP BY arm ORDER BY arm",
 };
 
 /* --- borrowed statements -------------------------------------------------------------------------------- */
 
-/* A statement in use with the connection that it belongs to. */
-struct query {
-    struct ld_conn *conn;
-    sqlite3_stmt *stmt;
-};
-
-/* A connection with its statement ready to be bound. On failure nothing is held. Every begin that succeeds is
- * followed by one end. */
-static int begin(struct ld_store *s, enum ld_query which, struct query *q)
+int ld_query_begin(struct ld_store *s, enum ld_query which, const char *sql, struct ld_query_use *q)
 {
     int status;
     q->stmt = NULL;
@@ -130,7 +66,7 @@ static int begin(struct ld_store *s, enum ld_query which, struct query *q)
     if (q->conn == NULL)
         return status;
     sqlite3_stmt **cached = &q->conn->stmt[which];
-    status = *cached != NULL ? LD_STORE_OK : ld_sql_prepare(q->conn->db, statements[which], cached, NULL);
+    status = *cached != NULL ? LD_STORE_OK : ld_sql_prepare(q->conn->db, sql, cached, NULL);
     if (status != LD_STORE_OK) {
         ld_store_give_back(s, q->conn);
         return status;
@@ -141,11 +77,16 @@ static int begin(struct ld_store *s, enum ld_query which, struct query *q)
 
 /* Resetting ends the read transaction, so that checkpoints can move past it. A reset cannot fail in a way that
  * matters: the step has told. */
-static void end(struct ld_store *s, struct query *q)
+void ld_query_end(struct ld_store *s, struct ld_query_use *q)
 {
     (void)sqlite3_reset(q->stmt);
     (void)sqlite3_clear_bindings(q->stmt);
     ld_store_give_back(s, q->conn);
+}
+
+static int begin(struct ld_store *s, enum ld_query which, struct ld_query_use *q)
+{
+    return ld_query_begin(s, which, statements[which], q);
 }
 
 /* Borrowed from the row; NULL for a NULL, or when SQLite has no memory to convert. */
@@ -195,33 +136,33 @@ int ld_store_each_row(struct ld_conn *c, sqlite3_stmt *stmt, int (*fn)(void *arg
 int ld_store_read(struct ld_store *s, uint64_t after, size_t limit, int (*fn)(void *arg, const struct ld_row *row),
                   void *arg)
 {
-    struct query q;
+    struct ld_query_use q;
     int status = begin(s, LD_QUERY_READ, &q);
     if (status != LD_STORE_OK)
         return status;
     (void)sqlite3_bind_int64(q.stmt, 1, after > INT64_MAX ? INT64_MAX : (sqlite3_int64)after);
     (void)sqlite3_bind_int64(q.stmt, 2, limit > INT64_MAX ? INT64_MAX : (sqlite3_int64)limit);
     status = ld_store_each_row(q.conn, q.stmt, fn, arg);
-    end(s, &q);
+    ld_query_end(s, &q);
     return status;
 }
 
 /* By the index of such rows: O(log n), however long the log. */
 int ld_store_last_configured(struct ld_store *s, int (*fn)(void *arg, const struct ld_row *row), void *arg)
 {
-    struct query q;
+    struct ld_query_use q;
     int status = begin(s, LD_QUERY_CONFIGURED, &q);
     if (status != LD_STORE_OK)
         return status;
     status = ld_store_each_row(q.conn, q.stmt, fn, arg);
-    end(s, &q);
+    ld_query_end(s, &q);
     return status;
 }
 
 /* Both by an index's last entry: O(log n). One row always comes, also from an empty log. */
 int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset)
 {
-    struct query q;
+    struct ld_query_use q;
     int status = begin(s, LD_QUERY_TIP, &q);
     if (status != LD_STORE_OK)
         return status;
@@ -230,19 +171,19 @@ int ld_store_tip(struct ld_store *s, uint64_t *last, uint64_t *last_reset)
         *last = (uint64_t)sqlite3_column_int64(q.stmt, 0);
         *last_reset = (uint64_t)sqlite3_column_int64(q.stmt, 1);
     }
-    end(s, &q);
+    ld_query_end(s, &q);
     return rc == SQLITE_ROW ? LD_STORE_OK : ld_sql_status(rc);
 }
 
 int ld_store_last_at(struct ld_store *s, int64_t *at_ms)
 {
-    struct query q;
+    struct ld_query_use q;
     int status = begin(s, LD_QUERY_LAST_AT, &q);
     if (status != LD_STORE_OK)
         return status;
     int rc = sqlite3_step(q.stmt);
     *at_ms = rc == SQLITE_ROW ? sqlite3_column_int64(q.stmt, 0) : -1;
-    end(s, &q);
+    ld_query_end(s, &q);
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? LD_STORE_OK : ld_sql_status(rc);
 }
 
@@ -298,7 +239,7 @@ static void note_row(struct ld_decision_record *r, sqlite3_stmt *stmt, const cha
 /* By the index on decision: its few rows, in order of the log. On failure *out holds nothing. O(log n + its rows). */
 int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_wanted, struct ld_decision_record *out)
 {
-    struct query q;
+    struct ld_query_use q;
     int rc, status = begin(s, LD_QUERY_DECISION, &q);
     *out = (struct ld_decision_record){.is_decided = false};
     if (status != LD_STORE_OK)
@@ -306,7 +247,7 @@ int ld_store_decision(struct ld_store *s, const char *decision, const char *arm_
     (void)sqlite3_bind_text(q.stmt, 1, decision, -1, SQLITE_STATIC);
     while ((rc = sqlite3_step(q.stmt)) == SQLITE_ROW)
         note_row(out, q.stmt, arm_wanted);
-    end(s, &q);
+    ld_query_end(s, &q);
     status = ld_sql_status(rc);
     if (status == LD_STORE_OK && out->is_decided && (out->arm == NULL || out->user == NULL))
         status = LD_STORE_NOMEM;
@@ -326,7 +267,7 @@ void ld_decision_record_close(struct ld_decision_record *r)
 
 int ld_store_slot_arm(struct ld_store *s, const char *decision, const char *slot, char **arm)
 {
-    struct query q;
+    struct ld_query_use q;
     int status = begin(s, LD_QUERY_SLOT, &q);
     *arm = NULL;
     if (status != LD_STORE_OK)
@@ -336,7 +277,7 @@ int ld_store_slot_arm(struct ld_store *s, const char *decision, const char *slot
     const int rc = sqlite3_step(q.stmt);
     if (rc == SQLITE_ROW)
         *arm = copy_of(text_of(q.stmt, 0));
-    end(s, &q);
+    ld_query_end(s, &q);
     return rc != SQLITE_ROW ? ld_sql_status(rc) : *arm != NULL ? LD_STORE_OK : LD_STORE_NOMEM;
 }
 
@@ -345,7 +286,7 @@ int ld_store_slot_arm(struct ld_store *s, const char *decision, const char *slot
 /* By the same index, which holds decisions and observations; 0 and -0 are one reward. O(log n). */
 int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is_known, bool *is_same)
 {
-    struct query q;
+    struct ld_query_use q;
     int status = begin(s, LD_QUERY_OBSERVATION, &q);
     if (status != LD_STORE_OK)
         return status;
@@ -356,7 +297,7 @@ int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is
     const int rc = sqlite3_step(q.stmt);
     *is_known = rc == SQLITE_ROW;
     *is_same = *is_known && sqlite3_column_int(q.stmt, 0) != 0;
-    end(s, &q);
+    ld_query_end(s, &q);
     return *is_known ? LD_STORE_OK : ld_sql_status(rc);
 }
 
@@ -366,7 +307,7 @@ int ld_store_observation(struct ld_store *s, const struct kb_event *ev, bool *is
 int ld_store_rewards(struct ld_store *s, const char *id, int (*fn)(void *arg, const struct ld_told_reward *told),
                      void *arg)
 {
-    struct query q;
+    struct ld_query_use q;
     int rc = SQLITE_DONE, answer = 0, status = begin(s, LD_QUERY_REWARDS, &q);
     if (status != LD_STORE_OK)
         return status;
@@ -374,7 +315,7 @@ int ld_store_rewards(struct ld_store *s, const char *id, int (*fn)(void *arg, co
     while (answer == 0 && (rc = sqlite3_step(q.stmt)) == SQLITE_ROW)
         answer = fn(arg, &(struct ld_told_reward){text_of(q.stmt, 0), text_of(q.stmt, 1), text_of(q.stmt, 3),
                                                   sqlite3_column_double(q.stmt, 2)});
-    end(s, &q);
+    ld_query_end(s, &q);
     return answer != 0 ? answer : ld_sql_status(rc);
 }
 
@@ -399,7 +340,7 @@ static void note_metric(struct ld_metric_record *r, sqlite3_stmt *stmt, const ch
 int ld_store_metric(struct ld_store *s, const struct ld_told_reward *of, const char *slot_0,
                     struct ld_metric_record *out)
 {
-    struct query q;
+    struct ld_query_use q;
     int rc, status = begin(s, LD_QUERY_METRIC, &q);
     *out = (struct ld_metric_record){.has_value = false};
     if (status != LD_STORE_OK)
@@ -408,140 +349,6 @@ int ld_store_metric(struct ld_store *s, const struct ld_told_reward *of, const c
     (void)sqlite3_bind_text(q.stmt, 2, of->metric, -1, SQLITE_STATIC);
     while ((rc = sqlite3_step(q.stmt)) == SQLITE_ROW)
         note_metric(out, q.stmt, of->arm != NULL ? of->arm : slot_0, slot_0);
-    end(s, &q);
+    ld_query_end(s, &q);
     return ld_sql_status(rc);
-}
-
-/* --- a window ---------------------------------------------------------------------------------------- */
-
-/* Rows of the window as they come; names in one block, by offset until it stops growing. */
-struct window {
-    struct ld_arm_stats *arms;
-    size_t n, cap;
-    char *names;
-    size_t n_names, cap_names;
-};
-
-/* Room for one more arm whose name takes n bytes. On failure what is there stays valid. */
-static int fit(struct window *w, size_t n)
-{
-    if (w->n == w->cap) {
-        size_t cap = w->cap == 0 ? 32 : w->cap * 2;
-        struct ld_arm_stats *arms = realloc(w->arms, cap * sizeof *arms);
-        if (arms == NULL)
-            return LD_STORE_NOMEM;
-        w->arms = arms;
-        w->cap = cap;
-    }
-    if (w->cap_names - w->n_names < n) {
-        size_t cap = w->cap_names * 2 + n + 1024;
-        char *names = realloc(w->names, cap);
-        if (names == NULL)
-            return LD_STORE_NOMEM;
-        w->names = names;
-        w->cap_names = cap;
-    }
-    return LD_STORE_OK;
-}
-
-/* A row of the result. Pointers to names are set when the block has stopped moving. Totals of the window grow with
- * it, but for the decisions, which are counted apart. */
-static int add_arm(struct window *w, sqlite3_stmt *stmt, struct ld_window_stats *sum)
-{
-    const char *name = text_of(stmt, 0);
-    if (name == NULL)
-        return LD_STORE_NOMEM;
-    size_t n = strlen(name) + 1;
-    if (fit(w, n) != LD_STORE_OK)
-        return LD_STORE_NOMEM;
-    struct ld_arm_stats *a = &w->arms[w->n++];
-    *a = (struct ld_arm_stats){.decided = (uint64_t)sqlite3_column_int64(stmt, 1),
-                               .rewarded = (uint64_t)sqlite3_column_int64(stmt, 2),
-                               .reward_sum = sqlite3_column_double(stmt, 3),
-                               .square_sum = sqlite3_column_double(stmt, 4)};
-    memcpy(w->names + w->n_names, name, n);
-    w->n_names += n;
-    sum->rewarded += a->rewarded;
-    sum->reward_sum += a->reward_sum;
-    return LD_STORE_OK;
-}
-
-/* Arms and their names in one block, which is what the caller frees. The names stand behind the array, in its order.
- * NULL: no memory. */
-static struct ld_arm_stats *joined(struct window *w)
-{
-    struct ld_arm_stats *arms = malloc(w->n * sizeof *arms + w->n_names + 1);
-    if (arms == NULL)
-        return NULL;
-    char *names = (char *)(arms + w->n);
-    if (w->n > 0) {
-        memcpy(arms, w->arms, w->n * sizeof *arms);
-        memcpy(names, w->names, w->n_names);
-    }
-    for (size_t i = 0; i < w->n; i++) {
-        arms[i].arm = names;
-        names += strlen(names) + 1;
-    }
-    return arms;
-}
-
-/* A slate is one decision here, whatever the number of its arms. By the index on type: O(rows in the window). */
-static int count_decisions(struct ld_store *s, int64_t since_ms, uint64_t *n)
-{
-    struct query q;
-    int status = begin(s, LD_QUERY_DECISIONS_SINCE, &q);
-    if (status != LD_STORE_OK)
-        return status;
-    (void)sqlite3_bind_int64(q.stmt, 1, since_ms);
-    int rc = sqlite3_step(q.stmt);
-    *n = (uint64_t)sqlite3_column_int64(q.stmt, 0);
-    end(s, &q);
-    return ld_sql_status(rc);
-}
-
-/* Whether rewards of a slot replace each other in the configuration in force. The log is asked, since the store knows
- * no engine. */
-static int is_aggregating_last(struct ld_store *s, bool *is_last)
-{
-    struct query q;
-    int status = begin(s, LD_QUERY_AGGREGATION, &q);
-    if (status != LD_STORE_OK)
-        return status;
-    int rc = sqlite3_step(q.stmt);
-    const char *name = rc == SQLITE_ROW ? text_of(q.stmt, 0) : NULL;
-    *is_last = name != NULL && strcmp(name, kb_word(&kb_aggregation_words, KB_AGG_LAST)) == 0;
-    end(s, &q);
-    return ld_sql_status(rc);
-}
-
-/* Three questions in three read transactions; a commit in between may show in the later ones, which statistics
- * can bear. */
-int ld_store_window(struct ld_store *s, int64_t since_ms, struct ld_window_stats *out, struct ld_arm_stats **arms)
-{
-    struct window w = {.n = 0};
-    struct query q;
-    bool is_last = false;
-    *out = (struct ld_window_stats){.seconds = 0};
-    int rc, status = is_aggregating_last(s, &is_last);
-    if (status == LD_STORE_OK)
-        status = count_decisions(s, since_ms, &out->decided);
-    if (status == LD_STORE_OK)
-        status = begin(s, LD_QUERY_WINDOW, &q);
-    if (status != LD_STORE_OK)
-        return status;
-    (void)sqlite3_bind_int64(q.stmt, 1, since_ms);
-    (void)sqlite3_bind_int(q.stmt, 2, is_last);
-    while (status == LD_STORE_OK && (rc = sqlite3_step(q.stmt)) == SQLITE_ROW)
-        status = add_arm(&w, q.stmt, out);
-    end(s, &q);
-    if (status == LD_STORE_OK)
-        status = ld_sql_status(rc);
-    *arms = status == LD_STORE_OK ? joined(&w) : NULL;
-    if (status == LD_STORE_OK && *arms == NULL)
-        status = LD_STORE_NOMEM;
-    out->arms = *arms;
-    out->n_arms = w.n;
-    free(w.arms);
-    free(w.names);
-    return status;
 }

@@ -214,7 +214,8 @@ static struct ld_decisions_options reading_of(const struct ld_evaluation_policy 
     return (struct ld_decisions_options){.context_dim = learns ? policy->settings->spec.context_dim : 0,
                                          .arm_dim = learns ? policy->settings->spec.arm_dim : 0,
                                          .default_reward = (double)NAN,
-                                         .draws_only = true};
+                                         .draws_only = true,
+                                         .needs_candidates = true};
 }
 
 static struct ld_ope_policy *make_policy(const struct ld_evaluation_policy *policy, struct ld_message *why)

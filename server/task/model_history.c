@@ -16,6 +16,8 @@
 #define VERSION 1u
 #define FIRST_STEP 16u   /* rewards */
 #define MOST_WIDTH 2048u /* beyond it the dimension takes more than a second, and is not told */
+#define CHEAP_FLOPS 1e6  /* of the dimension: beyond it points stand further apart, */
+#define APART 0.5        /* by this part of the rewards up to the last one, as refits of scales do */
 
 struct ld_remembering {
     struct ld_task task;
@@ -134,11 +136,22 @@ static void add_point(struct ld_model_history *h, const struct ld_model_point *p
         h->point[h->n++] = *p;
 }
 
+/* Rewards that the next point waits for at least: a dimension that takes n^3 / 3 flops at every step would cost more
+ * than all that the rewards between two of them take to be learned. */
+static double least_wait(const struct kb_engine_counts *c, uint64_t learned)
+{
+    const double flops = (double)c->n_support * (double)c->width * (double)c->width / 3;
+
+    return flops > CHEAP_FLOPS ? APART * (double)learned : 0;
+}
+
 static bool is_due(const struct ld_remembering *m, const struct kb_engine_counts *c)
 {
     const struct ld_model_history *h = &m->history;
     const struct ld_model_point *last = h->n > 0 ? &h->point[h->n - 1] : NULL;
 
+    if (last != NULL && (double)c->learned < (double)last->learned + least_wait(c, last->learned))
+        return false;
     return c->learned / h->step > (last != NULL ? last->learned / h->step : 0) &&
            c->learned / h->step > m->lost / h->step && (last == NULL || c->seq > last->seq);
 }

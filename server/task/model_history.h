@@ -5,6 +5,7 @@
  *     job      the facts, which cost O(m^3 / 3) for m points
  *     writer   a point more, and the row of the file
  *
+ * Where the facts take long, points stand half of the rewards before them apart, at multiples of the step as well.
  * When LD_MODEL_POINTS are there, every second one goes and the step doubles. A point says of which event's model it
  * is. It is told once it is in the file, so what was told outlives the process, and the lines. */
 #ifndef LD_MODEL_HISTORY_H

@@ -89,6 +89,14 @@ static enum kb_err copy_among(struct ld_tenant *t, const struct kb_query *q, con
     return among != NULL ? KB_OK : KB_ENOMEM;
 }
 
+/* Where the candidates are not kept, how many there were: else a reader takes them for the active catalogue. */
+static void count_candidates(const struct ld_tenant *t, const struct kb_query *q, const struct kb_decision *d,
+                             struct ld_op *op)
+{
+    if (!ld_settings_log_candidates(&t->settings) && (q->n_candidates > 0 || d->n != kb_engine_active_arms(t->engine)))
+        op->event.as.decided.n_candidates = (uint32_t)d->n;
+}
+
 /* What could be drawn, for an experiment or a guardrail. Nothing was drawn for an arm that sticks, or from a tenant
  * that is stopped.
  */
@@ -301,8 +309,11 @@ static enum kb_err decide(struct ld_tenant *t, const struct ld_select *q, const 
         KB_TRY(answer(t, q, &query, decision, &d, scratch, op));
     if (op->answer == NULL)
         return KB_ENOMEM;
-    if (!q->is_dry_run)
-        return build_event(t, q, &d, decision, query.now_ms, op);
+    if (!q->is_dry_run) {
+        rc = build_event(t, q, &d, decision, query.now_ms, op);
+        count_candidates(t, &query, &d, op);
+        return rc;
+    }
     ld_op_reply_text(op, op->answer, op->n_answer);
     op->answer = NULL;
 out:

@@ -88,8 +88,12 @@ class Power:
         for disk in lost:
             disk.lose()
         for instance in sorted(instances, key=lambda i: i.is_standby):
+            (instance.data / "postmaster.pid").unlink(missing_ok=True)  # this machine did not start anew: its number may be another process's by now
             siege.database.begin(instance, is_waiting=False)
-        wait_for(lambda: all(i.answers() for i in instances), 120)  # they read their logs again, perhaps on a busy machine
+        try:
+            wait_for(lambda: all(i.answers() for i in instances), 120)  # they read their logs again, perhaps on a busy machine
+        except RuntimeError as e:
+            raise RuntimeError("\n".join(f"{i.name}: {(i.home / 'log').read_text()[-2000:]}" for i in instances)) from e
         siege.database.wait_synchronous()
         for server in servers:
             siege.servers.start(server)

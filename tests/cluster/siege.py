@@ -17,6 +17,14 @@ ROUND = 10
 N_WRITERS = 4
 
 
+def keep_tally(told):
+    print(json.dumps(told))
+    if os.environ.get("CLUSTER_TALLY"):
+        with open(os.environ["CLUSTER_TALLY"], "a") as f:
+            f.write(json.dumps(told) + "\n")
+
+
+
 class Siege:
     def __init__(self, folder, database, kind, net=None):
         self.seed = int(os.environ.get("CLUSTER_SEED") or random.randrange(10**6))
@@ -37,10 +45,7 @@ class Siege:
     def __exit__(self, failure, *_):
         self.servers.close()
         told = {"test": self.kind, "seed": self.seed, **self.tally, "slowest_s": round(self.slowest, 2), "passed": failure is None}
-        print(json.dumps(told))
-        if os.environ.get("CLUSTER_TALLY"):
-            with open(os.environ["CLUSTER_TALLY"], "a") as f:
-                f.write(json.dumps(told) + "\n")
+        keep_tally(told)
 
     def run(self, count, fault):
         """fault(self) is done, and mended, `count` times."""

@@ -638,3 +638,15 @@ def test_evaluate_reads_objects_as_the_policys_configuration_maps_them(server, t
         ran = run_ctl(server, "--json", "evaluate", "--format", "ndjson", "--policy", str(config), "--policy", "uniform", "--resamples", "60", str(log))
         told.append([{k: v for k, v in p.items() if k != "cpu_seconds"} for p in json.loads(ran)["policies"]])
     assert told[0] == told[1] and told[0]
+
+
+def test_an_arms_id_is_a_feature_with_a_weight(api, name):
+    """In a namespace of its own it adds its weight to an arm's product with itself, and nothing to those with others: what a weight of ids would."""
+    mapping = {"mapping": "names-2", "dim": 128, "weights": {"self": 3}, "namespaces": {"self": 64}}
+    put_named(api, name, mapping, algorithm="ek-ucb")
+    arms = [{"id": a, "features": {"topic": topic, "self": {"id": a}}} for a, topic in (("tea", "hot"), ("cocoa", "hot"), ("cola", "cold"))]
+    api.put_arms(name, arms)
+    put = api.events(name)[-1]["put"]
+    assert [a["features"] for a in put] == [of(a["features"], mapping) for a in arms]
+    with_ids, without_ids = (np.array([of(f, mapping) for f in given]) for given in ([a["features"] for a in arms], [{"topic": a["features"]["topic"]} for a in arms]))
+    assert with_ids @ with_ids.T == pytest.approx(without_ids @ without_ids.T + 3 * np.eye(3), abs=1e-12)

@@ -97,6 +97,25 @@ def test_many_points_are_thinned_and_cover_all_of_the_time(boot):
     assert step == 32 and [p["events"] for p in points] == list(range(step, n + 1, step))
 
 
+def test_points_of_a_large_model_stand_half_of_them_apart(boot):
+    """146 points take a million flops. Each point is still at a multiple of the step, and is what the model was."""
+    client, n, seen = Client(boot()), 0, {}
+    client.put_tenant("t", algorithm="gp-ucb", context_dim=1)
+    expected = []
+    while n < 512:
+        lines = [{"user": "u", "arm": "a", "context": [(n + i) / 8], "reward": (n + i) % 7 / 7} for i in range(16)]
+        client.call("POST", "/observe", lines, kind="application/x-ndjson", tenant="t")
+        n += 16
+        model = client.model("t")
+        seen[model["seq"]] = model
+        if n <= 144 or n >= 1.5 * expected[-1]:
+            expected.append(n)
+        settled(client, expected[-1])
+    points = history(client)
+    assert [p["events"] for p in points] == expected and expected[8:] == [144, 224, 336, 512]
+    hold(points, seen)
+
+
 def test_the_spectrum_sums_to_the_effective_dimension(api, name):
     api.put_tenant(name, algorithm="cmm-ucb", context_dim=1, representation={"lambda": 0.5})
     for i in range(24):

@@ -48,7 +48,7 @@ def test_a_line_without_slots_is_as_it_was(api, name):
     api.select("u", candidates=ARMS, tenant=name)
     api.select("u", candidates=ARMS, top=3, tenant=name)
     assert [set(e) for e in decided(api, name)] == [
-        {"seq", "type", "at", "decision", "user", "context", "arm", "features", "propensity", "mean", "expires_at"} | more for more in (set(), {"slate"})]
+        {"seq", "type", "at", "decision", "user", "context", "arm", "features", "propensity", "mean", "expires_at", "candidates"} | more for more in (set(), {"slate"})]
 
 
 def test_propensities_are_those_of_what_is_left(api, name):

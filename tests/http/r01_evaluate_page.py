@@ -181,6 +181,36 @@ def test_the_page_tells_what_the_json_tells(files):
     assert table(root, "files")[0][1:] == ["log.csv", str(told["files"][0]["bytes"]),
                                            hashlib.sha256((files / "log.csv").read_bytes()).hexdigest()]
     assert {r[0]: r[1] for r in table(root, "parameters")}["seed"] == "1"
+    assert drawing(root, "whole-forest") is None  # without slots both estimators are ips
+
+
+def slot_log(n):
+    """Decisions of one and two slots in dsjson, drawn alike and independently of each other."""
+    rng, lines = np.random.default_rng(5), []
+    for k in range(n):
+        first, second = (int(v) for v in rng.integers(0, 3, 2))
+        slots = [(first, 1 / 3), (second if second != first else (first + 1) % 3, 0.5)][: 1 + k % 2]
+        outcomes = [{"_a": [a], "_p": [p], "_label_cost": -float(rng.random() < 0.3 + 0.2 * a)} for a, p in slots]
+        lines.append(json.dumps({"EventId": f"e{k}", "c": {"_multi": [{"_tag": a} for a in "abc"], "_slots": [{}] * len(slots)}, "_outcomes": outcomes}) + "\n")
+    return "".join(lines)
+
+
+def test_whole_decisions_with_slots_have_a_drawing_and_a_table_of_their_own(files):
+    (files / "log").write_text(slot_log(300))
+    (files / "p.csv").write_text("item_id,probability\na,0.1\nb,0.2\nc,0.7\n")
+    root, told = page(files, "--format", "dsjson", "--policy", "uniform", "--policy", f"distribution:{files / 'p.csv'}", "--policy", "arm:c", "--max-unsupported", "0.5", files / "log")
+    policies, whole = told["policies"], ("ips_by_slot", "pseudo_inverse")
+    rows = table(root, "whole")
+    wanted = [("logging policy", "logged_total", policies[0]["logged_total"])] + [(p["name"], key, p[key]) for p in policies for key in whole]
+    assert [tuple(r[:2]) for r in rows] == [w[:2] for w in wanted]
+    told_ones = [e for _, _, e in wanted if "refused" not in e]
+    assert [r[2:5] for r, (_, _, e) in zip(rows, wanted) if "refused" not in e] == [[short(e[k]) for k in ("estimate", "lower", "upper")] for e in told_ones]
+    assert [r[3] for r, (_, _, e) in zip(rows, wanted) if "refused" in e] == [e["refused"] for _, _, e in wanted if "refused" in e]
+    assert_on_a_line([float(c.get("cx")) for c in drawing(root, "whole-forest").iter(f"{SVG}circle")], [e["estimate"] for e in told_ones])
+    assert len(told_ones) >= 3 and policies[0]["ips_by_slot"]["estimate"] != policies[0]["ips"]["estimate"]
+    shown = [r for r in table(root, "differences") if r[1] in whole]
+    assert [r[2] for r in shown] == [short(d[key]["estimate"]) for d in [p["gain"] for p in policies] + told["differences"] for key in whole if key in d] and shown
+    assert table(root, "estimates")[0][2] == short(policies[0]["logged"]["estimate"])
 
 
 def test_drawings_of_a_policy_show_its_series_weights_and_shares(files):

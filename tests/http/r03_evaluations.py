@@ -78,7 +78,7 @@ def fill(client, name, n, seed=2):
         client.call("POST", "/observe", lines, kind=NDJSON, tenant=name)
 
 
-def client_evaluates(tmp_path, client, log, policies):
+def client_evaluates(tmp_path, client, log, policies, *more):
     """What laplacectl prints of the log, a list of events, with the kernels of OpenBLAS that the server has: others round otherwise."""
     (tmp_path / "log.ndjson").write_text("".join(json.dumps(line) + "\n" for line in log))
     args = []
@@ -92,7 +92,7 @@ def client_evaluates(tmp_path, client, log, policies):
             args += ["--policy", str(tmp_path / policy["name"])]
     kernels = re.search(r"OpenBLAS kernels: (\w+)", client.server.log())
     env = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")} | ({"OPENBLAS_CORETYPE": kernels[1]} if kernels else {})
-    done = subprocess.run([CTL, "evaluate", "--format", "ndjson", "--json", *args, str(tmp_path / "log.ndjson")], capture_output=True, timeout=120,
+    done = subprocess.run([CTL, "evaluate", "--format", "ndjson", "--json", *args, *more, str(tmp_path / "log.ndjson")], capture_output=True, timeout=120,
                           env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

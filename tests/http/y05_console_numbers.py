@@ -457,7 +457,7 @@ def test_a_fold_shows_how_far_it_is_and_is_cancelled(boot, page, tmp_path):
     gate.unlink()
     page.wait("document.getElementById('verified').innerText.startsWith('Cancelled') && !document.getElementById('verify').disabled")
     page.run("document.getElementById('verify').click()")
-    page.wait("document.querySelector('#verified .good')")
+    page.wait("document.querySelector('#verified .good')", 60)
 
 
 def test_weights_of_an_evaluation_and_their_histogram_are_the_results(seeded, page):
@@ -479,3 +479,37 @@ def test_weights_of_an_evaluation_and_their_histogram_are_the_results(seeded, pa
     assert page.run("document.querySelectorAll('#histograms rect.fill').length") == len(want)
     page.picture(PICTURES / "evaluated-weights.png")
     seeded.call("DELETE", f"/tenants/page/evaluations/{made['id']}", expect=204)
+
+
+def test_an_evaluation_of_slots_by_a_metric_is_begun_and_shown(seeded, page):
+    """Estimates of whole decisions stand beside those of the first slot, over what the log earned in all slots."""
+    seeded.put_tenant("slots", algorithm="ts", tune=False, rule={"epsilon": 0.6}, reward_window_s=1, metrics=[{"name": "revenue", "range": [0, 4], "aggregation": "sum"}])
+    seeded.put_arms("slots", [{"id": a} for a in "abcd"])
+    for k in range(60):
+        slots = [{"id": "top"}, {"id": "left"}][: 1 + k % 2]
+        seeded.call("POST", "/select", {"user": f"u{k % 9}", "decision": f"s{k}", "slots": slots}, tenant="slots")
+        if k % 5 == 0:
+            continue
+        seeded.call("POST", "/reward", [{"decision": f"s{k}", "slot": s["id"], "metric": "revenue", "reward": (k % 4) / 2} for s in slots], tenant="slots")
+    until(lambda: sum(e["type"] == "expired" for e in seeded.events("slots")) == 60)
+    show(page, seeded.server, "t", "slots", "evaluation")
+    page.run("document.getElementById('evaluate').elements.metric.value = 'revenue'")
+    page.run("document.querySelector('#evaluate [type=submit]').click()")
+    page.wait("document.getElementById('job')?.dataset.state === 'done'", 60)
+    [told] = seeded.call("GET", "/tenants/slots/evaluations").json["evaluations"]
+    assert told["request"]["metric"] == "revenue" and "by the metric revenue" in page.text("#job .fine")
+    open_all(page)
+    result = seeded.call("GET", f"/tenants/slots/evaluations/{told['id']}").json["result"]
+    logged, uniform = result["policies"]
+    words = {"ips_by_slot": "importance weights by slot", "pseudo_inverse": "pseudo-inverse of the slots"}
+    want = [("the log", "mean of the sums", logged["logged_total"])] + [("uniform", w, uniform[key]) for key, w in words.items()]
+    rows = page.cells("whole")
+    assert [(r["policy"], r["estimate by"], r["estimate"], r["interval"]) for r in rows] == [(who, by, num(e["estimate"]), span(e["lower"], e["upper"])) for who, by, e in want]
+    assert uniform["ips_by_slot"]["estimate"] != uniform["ips"]["estimate"] and uniform["most_slots"] == 2
+    apart = {r["estimate by"]: r["estimate"] for r in page.cells("differences")}
+    [d] = result["differences"]
+    assert all(apart[w] == num(d[key]["estimate"]) for key, w in words.items())
+    page.picture(PICTURES / "evaluated-slots.png")
+    seeded.call("DELETE", f"/tenants/slots/evaluations/{told['id']}", expect=204)
+    show(page, seeded.server, "t", "page", "evaluation")
+    assert page.run("document.getElementById('evaluate').elements.metric === undefined") and page.run("document.getElementById('whole') === null")

@@ -115,6 +115,20 @@ static int ask_for_format(const struct lc_evaluation *q)
     return usage(text);
 }
 
+static int check_metric(struct lc_evaluation *q)
+{
+    struct ld_message why = {""};
+
+    if (q->metric == NULL)
+        return 0;
+    if (strcmp(q->format, "ndjson") != 0)
+        return usage(
+            "--metric: expected --format ndjson, our own log; of other logs --map reward=NAME says what counts");
+    if (!isnan(q->log.read.default_reward))
+        return usage("--metric, --default-reward: a metric has a default of its own");
+    return lc_metric_read(&q->judged, q->metric, &why) == 0 ? 0 : usage(why.text);
+}
+
 static int check(struct lc_evaluation *q)
 {
     q->ope.level = q->level_percent / 100;
@@ -138,7 +152,7 @@ static int check(struct lc_evaluation *q)
         return usage("--reward-range: expected LO:HI, LO below HI");
     if (read_propensity(q) != 0)
         return usage("--propensity: expected uniform, or a number greater than 0 and at most 1");
-    return 0;
+    return check_metric(q);
 }
 
 /* --- configurations ----------------------------------------------------------------------------------- */
@@ -178,14 +192,15 @@ static int read_specs(struct lc_evaluation *q)
 
 static struct lc_evaluation defaults(void)
 {
-    return (struct lc_evaluation){.log.read = {.default_reward = (double)NAN, .draws_only = true},
-                                  .ope = {.n_resamples = 1000,
-                                          .seed = 1,
-                                          .clip = DEFAULT_CLIP,
-                                          .max_unsupported = DEFAULT_UNSUPPORTED,
-                                          .reward_lo = (double)NAN,
-                                          .reward_hi = (double)NAN},
-                                  .level_percent = 95};
+    return (struct lc_evaluation){
+        .log.read = {.default_reward = (double)NAN, .draws_only = true, .needs_candidates = true},
+        .ope = {.n_resamples = 1000,
+                .seed = 1,
+                .clip = DEFAULT_CLIP,
+                .max_unsupported = DEFAULT_UNSUPPORTED,
+                .reward_lo = (double)NAN,
+                .reward_hi = (double)NAN},
+        .level_percent = 95};
 }
 
 static int run_evaluate(const struct lc_command *self, struct lc_session *s, int argc, char **argv)
@@ -210,6 +225,9 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
         {"map", LC_OPT_TEXT, &q.log.map, "MAP", "csv, ndjson: user=..,arm=..,reward=..,propensity=..,context=a+b"},
         {"estimators", LC_OPT_TEXT, &q.estimators, "LIST",
          "some of replay,ips,snips,clipped_ips,dr,ips_by_slot,pseudo_inverse (default all)"},
+        {"metric", LC_OPT_TEXT, &q.metric, "NAME",
+         "ndjson: judge this metric of our own log in place of the reward; or its settings: "
+         "{\"name\":..,\"range\":..}"},
         {"level", LC_OPT_REAL, &q.level_percent, "PERCENT", "confidence of the intervals (default 95)"},
         {"resamples", LC_OPT_COUNT, &q.ope.n_resamples, "N", "samples of the bootstrap (default 1000)"},
         {"bernstein", LC_OPT_FLAG, &q.ope.is_bernstein, NULL,

@@ -59,7 +59,9 @@ static struct ld_ope_policy *make_policy(const struct lc_evaluation *q, const st
         other.path = g->what;
         other.input = NULL;
         other.read.context_dim = other.read.arm_dim = 0;
-        other.read.propensity = 0; /* arms are counted, whatever their propensities */
+        other.read.propensity = 0; /* arms are counted, whatever their propensities and values */
+        other.read.needs_candidates = false;
+        other.metric = NULL;
         return lc_policy_from_log(lc_log_format(q->format), &other, why);
     }
     if (g->is_learning)
@@ -132,6 +134,7 @@ static void add_parameters(struct ld_ope_report *r, const struct lc_evaluation *
                                        .range = q->range,
                                        .propensity = q->propensity,
                                        .map = q->log.map,
+                                       .metric = q->metric,
                                        .level_percent = q->level_percent,
                                        .read = q->log.read};
 
@@ -239,6 +242,23 @@ static int run(struct lc_evaluation *q, bool is_json, struct ld_message *why)
     return work(q, is_json, q->html != NULL ? &page : NULL, why);
 }
 
+/* The metric that is judged in place of the rewards, whose range is that of what is judged. */
+static int find_metric(struct lc_evaluation *q, struct ld_message *why)
+{
+    if (q->metric == NULL)
+        return 0;
+    if (lc_metric_find(&q->judged, &q->log, why) != 0)
+        return -1;
+    if (q->judged.is_reward)
+        return 0;
+    q->log.metric = &q->judged;
+    if (q->range == NULL) {
+        q->ope.reward_lo = q->judged.is.low;
+        q->ope.reward_hi = q->judged.is.high;
+    }
+    return 0;
+}
+
 /* Where the page will be written is found out first: evaluations may take long. */
 int lc_evaluation_run(struct lc_evaluation *q, bool is_json, struct ld_message *why)
 {
@@ -246,6 +266,8 @@ int lc_evaluation_run(struct lc_evaluation *q, bool is_json, struct ld_message *
     int rc = q->graph != NULL ? lc_users_graph_read(&graph, q->graph, why) : 0;
 
     q->ope.graph = q->graph != NULL ? &graph.event : NULL;
+    if (rc == 0)
+        rc = find_metric(q, why);
     if (rc == 0)
         rc = run(q, is_json, why);
     lc_users_graph_close(&graph);

@@ -3,6 +3,7 @@
 #define LC_EVALUATION_H
 
 #include "common/args.h"
+#include "evaluate/log_metric.h"
 #include "evaluate/log_reader.h"
 #include "evaluate/ope_report.h"
 
@@ -19,7 +20,9 @@ struct lc_target {
 struct lc_evaluation {
     struct lc_log_options log;
     struct ld_ope_options ope;
-    const char *graph; /* edge list of the users; NULL: none */
+    const char *graph;       /* edge list of the users; NULL: none */
+    const char *metric;      /* as it was asked for; NULL: none */
+    struct lc_metric judged; /* read from that */
     const char *format, *model, *estimators, *range, *html, *propensity;
     struct lc_list policies, policy_logs;
     double level_percent;

@@ -130,6 +130,10 @@ static int read_generic(struct lc_log *log, const struct json_t *doc, struct ld_
     double position = 0;
     uint32_t arm;
 
+    if (log->o.metric != NULL) {
+        ld_decisions_skip(&log->base, "observations, which have no metrics");
+        return 0;
+    }
     if (at == NULL)
         at = lc_json_get(doc, "at"); /* as our own log has it */
     if (read_decision(log, &s->map, doc, ev, &arm) != 0)

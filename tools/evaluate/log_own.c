@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "evaluate/log_features.h"
-#include "tenant/fold.h"
+#include "evaluate/log_metric.h"
+#include "evaluate/log_strict.h"
 
 const char *lc_log_id(struct lc_log *log, const struct json_t *v, char text[32])
 {
@@ -68,6 +69,15 @@ static int read_among(struct lc_own *s, struct lc_log *log, const struct json_t 
     return 0;
 }
 
+/* `candidates`; 0: not told. */
+static uint32_t read_count(const struct json_t *v)
+{
+    double n = 0;
+
+    (void)lc_json_number(lc_json_get(v, "candidates"), &n);
+    return n >= 1 && n <= UINT32_MAX ? (uint32_t)n : 0;
+}
+
 /* Slot k of the line, with the arm that `slate` has there: of a decision of one slot there is no such list. */
 static int read_slot(struct lc_own *s, struct lc_log *log, const struct json_t *doc, size_t k, size_t n_among)
 {
@@ -75,7 +85,6 @@ static int read_slot(struct lc_own *s, struct lc_log *log, const struct json_t *
     const struct json_t *v = lc_json_at(lc_json_get(doc, "slots"), k), *context = lc_json_get(v, "context"),
                         *shown = k > 0 ? lc_json_at(lc_json_get(doc, "slate"), k) : doc;
     struct kb_ev_draw *draw = &s->draws[k];
-    double n = 0;
 
     *draw = (struct kb_ev_draw){.id = lc_json_text(v, "id"), .propensity = (double)NAN};
     s->slots[k] = (struct kb_ev_slot){.arm = lc_json_text(shown, "arm")};
@@ -83,8 +92,7 @@ static int read_slot(struct lc_own *s, struct lc_log *log, const struct json_t *
         return ld_decisions_fail(&log->base, "slots", "expected ids of slots, and an arm of each in `slate`");
     if (!lc_json_number(lc_json_get(v, "propensity"), &draw->propensity))
         return ld_decisions_fail(&log->base, "slots", "expected a propensity in (0, 1]");
-    (void)lc_json_number(lc_json_get(v, "candidates"), &n);
-    draw->n_candidates = n >= 1 && n <= UINT32_MAX ? (uint32_t)n : 0;
+    draw->n_candidates = read_count(v);
     if (keep_vector(s, log, lc_json_get(shown, "features"), n_among + 1 + k, &s->slots[k].features) != 0)
         return -1;
     if (context == NULL || h.dim == 0)
@@ -145,6 +153,7 @@ static int read_decided(struct lc_own *s, struct lc_log *log, const struct json_
         return ld_decisions_fail(&log->base, "arm", "expected an id");
     ev->as.decided.slots = slot;
     ev->as.decided.n_slots = 1;
+    ev->as.decided.n_candidates = read_count(doc);
     ev->as.decided.is_deferred = lc_json_is_true(lc_json_get(doc, "deferred"));
     if (h.dim > 0) {
         memset(log->base.context, 0, h.dim * sizeof *log->base.context);
@@ -167,6 +176,19 @@ static int read_reward(struct lc_log *log, const struct json_t *doc, double *out
 
     *out = (double)NAN;
     return v == NULL || lc_json_number(v, out) ? 0 : ld_decisions_fail(&log->base, "reward", "expected a number");
+}
+
+/* What was told of a metric, under `key`, and what it has come to by that. */
+static int read_metric(struct lc_log *log, const struct json_t *doc, const char *key, struct kb_ev_metric *out)
+{
+    const struct json_t *value = lc_json_get(doc, key), *total = lc_json_get(doc, "total");
+
+    *out = (struct kb_ev_metric){.name = lc_json_text(doc, "metric"), .has_total = total != NULL};
+    if (out->name == NULL)
+        return 0;
+    if (!lc_json_number(value, &out->value) || (total != NULL && !lc_json_number(total, &out->total)))
+        return ld_decisions_fail(&log->base, "metric", "expected numbers");
+    return 0;
 }
 
 static size_t read_ids(const struct json_t *list, const char ***out, size_t *cap)
@@ -213,6 +235,18 @@ static int read_arms(struct lc_own *s, struct lc_log *log, const struct json_t *
     return 0;
 }
 
+/* Whether values are kept beside the reward: of all metrics but a single objective. */
+static bool has_metrics(const struct json_t *metrics)
+{
+    size_t n_objectives = 0;
+
+    for (size_t i = 0; i < lc_json_length(metrics); i++) {
+        const char *role = lc_json_text(lc_json_at(metrics, i), "role");
+        n_objectives += role != NULL && strcmp(role, "objective") == 0 ? 1 : 0;
+    }
+    return lc_json_length(metrics) > (n_objectives == 1 ? 1 : 0);
+}
+
 /* Of a configuration how rewards are booked. */
 static int read_books(struct lc_log *log, const struct json_t *doc, struct kb_event *ev, struct kb_spec *spec)
 {
@@ -222,6 +256,7 @@ static int read_books(struct lc_log *log, const struct json_t *doc, struct kb_ev
     if (at < 0)
         return ld_decisions_fail(&log->base, "aggregation", "\"%.40s\" is not known", how);
     spec->aggregation = (enum kb_aggregation)at;
+    spec->has_metrics = has_metrics(lc_json_get(lc_json_get(doc, "configuration"), "metrics"));
     ev->type = KB_EV_CONFIGURED;
     ev->as.configured.spec = spec;
     return 0;
@@ -240,14 +275,18 @@ static enum kb_err tell_graph(void *arg, struct ld_line *line, struct kb_errmsg 
 
 static int change_graph(struct lc_log *log, size_t n)
 {
-    static const uint32_t no_vectors = 0;
-    struct ld_fold f = {.sink = {.take = tell_graph, .to = log, .context_dim = &no_vectors, .arm_dim = &no_vectors}};
-    const struct ld_problem_error *fault = &f.fault.errors[0];
-
-    if (log->pass == NULL || log->pass->graph == NULL || ld_fold_text(&f, 1, log->buffer, n) == 0)
+    if (log->pass == NULL || log->pass->graph == NULL)
         return 0;
-    return ld_decisions_fail(&log->base, "graph", "%.80s%s%.170s", fault->pointer, fault->pointer[0] != '\0' ? " " : "",
-                             f.fault.n_errors > 0 ? fault->detail : f.fault.detail);
+    return lc_log_strictly(log, n, "graph", tell_graph, log);
+}
+
+/* Whether decisions from here on count. */
+static void note_metric(void *arg, const struct ld_settings *s)
+{
+    struct lc_own *own = arg;
+    const struct lc_log *log = (const struct lc_log *)own->log.d;
+
+    own->log.is_measured = lc_metric_counts(log->o.metric, s);
 }
 
 /* The event of a line, as far as decisions need it; its type is KB_EV_NONE where they do not. 0, or -1 with why. */
@@ -270,7 +309,16 @@ static int read_event(struct lc_own *s, struct lc_log *log, const struct json_t 
         ev->type = KB_EV_REWARDED;
         ev->as.rewarded.decision = id != NULL ? id : "";
         ev->as.rewarded.arm = lc_json_text(doc, "arm");
+        if (read_metric(log, doc, "value", &ev->as.rewarded.metric) != 0)
+            return -1;
         return read_reward(log, doc, &ev->as.rewarded.reward);
+    }
+    if (strcmp(type, "measured") == 0) {
+        ev->type = KB_EV_MEASURED;
+        ev->as.measured.decision = id != NULL ? id : "";
+        ev->as.measured.arm = lc_json_text(doc, "arm");
+        ev->as.measured.is_late = lc_json_is_true(lc_json_get(doc, "late"));
+        return read_metric(log, doc, "reward", &ev->as.measured.metric);
     }
     if (strcmp(type, "expired") == 0) {
         ev->type = KB_EV_EXPIRED;
@@ -293,13 +341,22 @@ int lc_own_take(struct lc_own *s, struct lc_log *log, const struct json_t *doc, 
 
     if (strcmp(lc_json_text(doc, "type"), "graph") == 0)
         return change_graph(log, n);
-    return read_event(s, log, doc, &own, &slot, &spec) == 0 ? ld_own_log_take(&s->log, &own, ev) : -1;
+    if (read_event(s, log, doc, &own, &slot, &spec) != 0)
+        return -1;
+    if (log->o.metric != NULL && own.type == KB_EV_CONFIGURED && lc_log_settings(log, n, note_metric, s) != 0)
+        return -1;
+    return ld_own_log_take(&s->log, &own, ev);
 }
 
 void lc_own_open(struct lc_own *s, struct lc_log *log)
 {
-    s->log =
-        (struct ld_own_log){.d = &log->base, .context_dim = log->base.o.context_dim, .arm_dim = log->base.o.arm_dim};
+    const struct lc_metric *metric = log->o.metric;
+
+    s->log = (struct ld_own_log){.d = &log->base,
+                                 .context_dim = log->base.o.context_dim,
+                                 .arm_dim = log->base.o.arm_dim,
+                                 .metric = metric != NULL ? &metric->is : NULL,
+                                 .is_measured = metric != NULL && metric->is_told};
 }
 
 void lc_own_close(struct lc_own *s)

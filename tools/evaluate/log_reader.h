@@ -12,11 +12,14 @@
 #include "common/text.h"
 #include "evaluate/decisions.h"
 
+struct lc_metric;
+
 struct lc_log_options {
-    const char *path;  /* "-": standard input, which is copied to a file without a name */
-    FILE *input;       /* in place of standard input: such a file already, which the log closes */
-    const char *items; /* obd: the items' features, NULL: none */
-    const char *map;   /* csv, ndjson: which column is what, NULL: by their names */
+    const char *path;               /* "-": standard input, which is copied to a file without a name */
+    FILE *input;                    /* in place of standard input: such a file already, which the log closes */
+    const char *items;              /* obd: the items' features, NULL: none */
+    const char *map;                /* csv, ndjson: which column is what, NULL: by their names */
+    const struct lc_metric *metric; /* ndjson: of our own log, judged in place of the rewards; NULL: these are */
     struct ld_decisions_options read;
 };
 

@@ -4,6 +4,7 @@
 'use strict';
 
 const ESTIMATORS = {replay: 'c1', ips: 'c2', snips: 'c3', clipped_ips: 'c4', dr: 'c5'};
+const WHOLE = {ips_by_slot: 'c6', pseudo_inverse: 'c7'}; /* of all slots of a decision together */
 const COURSES = {logged: 'c0', ips: 'c2', snips: 'c3', dr: 'c5'};
 const POINT = ['estimate', 'lower', 'upper'];
 const WIDTH = 720, LEFT = 190, RIGHT = 700, ROW = 24, PANEL = 130, TICKS = 6, LABEL = 40, DRAWN_ARMS = 40;
@@ -17,9 +18,10 @@ const STYLE = `.lc{font:12px system-ui,sans-serif;max-width:100%;height:auto}.lc
 .lc .end{text-anchor:end}.lc .mid{text-anchor:middle}.lc .bold{font-weight:600}.lc .axis{stroke:#888}
 .lc .grid{stroke:#e2e2e2}.lc .zero{stroke:#888;stroke-dasharray:4 3}.lc .line{stroke-width:1.8;fill:none}
 .lc .band{opacity:.22}.lc .c0{--c:#6b6b6b}.lc .c1{--c:#a3447f}.lc .c2{--c:#0067a5}.lc .c3{--c:#b04a00}
-.lc .c4{--c:#6a4fb3}.lc .c5{--c:#00785a}.lc .line{stroke:var(--c)}.lc .fill,.lc .band{fill:var(--c)}
+.lc .c4{--c:#6a4fb3}.lc .c5{--c:#00785a}.lc .c6{--c:#7a5c00}.lc .c7{--c:#00707d}.lc .line{stroke:var(--c)}.lc .fill,.lc .band{fill:var(--c)}
 @media (prefers-color-scheme:dark){.lc text{fill:#e6e6e6}.lc .grid{stroke:#3a3a3a}.lc .c0{--c:#a8a8a8}
-.lc .c1{--c:#e59bc6}.lc .c2{--c:#62b5ec}.lc .c3{--c:#f0a060}.lc .c4{--c:#b8a4f0}.lc .c5{--c:#4fc9a4}}`;
+.lc .c1{--c:#e59bc6}.lc .c2{--c:#62b5ec}.lc .c3{--c:#f0a060}.lc .c4{--c:#b8a4f0}.lc .c5{--c:#4fc9a4}
+.lc .c6{--c:#d4b24a}.lc .c7{--c:#5cc7d4}}`;
 
 /* --- numbers ---------------------------------------------------------------------------------------------------- */
 
@@ -214,23 +216,39 @@ function cells(policy, name, estimate) {
     return [policy, name, ...POINT.map((key) => short(estimate[key])), kind];
 }
 
-function putEstimates(page, policies) {
-    const logged = policies[0].logged, names = Object.entries(ESTIMATORS);
+const hasSlots = (policy) => policy.most_slots > 1; /* else the estimators of whole decisions are ips */
+const estimatorsOf = (policy) => (hasSlots(policy) ? {...ESTIMATORS, ...WHOLE} : ESTIMATORS);
+
+/* One drawing and its table: `logged` names what the log earned. */
+function putForest(page, ids, title, caption, policies, logged, estimators) {
+    const earned = policies[0][logged], names = Object.entries(estimators);
     const rows = policies.flatMap((p) => [
         {...NO_POINT, label: p.name}, ...names.map(([name, colour]) => rowOf(p[name], name, colour))]);
-    put(page, 'h2', {}, 'Estimates');
-    forest(page, 'forest', 'Estimates with their intervals', [rowOf(logged, 'logging policy', 'c0'), ...rows],
-        logged.estimate);
-    table(page, 'estimates', 'Average reward of a decision', ['policy', 'estimator', ...POINT, 'interval'],
-        [cells('logging policy', 'logged', logged),
+    forest(page, ids[0], title, [rowOf(earned, 'logging policy', 'c0'), ...rows], earned.estimate);
+    table(page, ids[1], caption, ['policy', 'estimator', ...POINT, 'interval'],
+        [cells('logging policy', logged, earned),
             ...policies.flatMap((p) => names.map(([name]) => cells(p.name, name, p[name])))]);
+}
+
+function putEstimates(page, policies) {
+    put(page, 'h2', {}, 'Estimates');
+    putForest(page, ['forest', 'estimates'], 'Estimates with their intervals', 'Average reward of a decision', policies,
+        'logged', ESTIMATORS);
+    if (!policies.some(hasSlots))
+        return;
+    put(page, 'h3', {}, 'Whole decisions');
+    put(page, 'p', {}, `Decisions of this log have up to ${policies[0].most_slots} slots. What stands above is of the ` +
+        'first; here all slots of a decision are added up.');
+    putForest(page, ['whole-forest', 'whole'], 'Estimates of all slots together',
+        'Average reward of a decision, all of its slots together', policies, 'logged_total', WHOLE);
 }
 
 /* Over what the log earned, and of each policy over the first. */
 function putDifferences(page, policies, differences) {
     const pairs = [...policies.map((p) => [`${p.name} less logged`, p.gain]),
         ...differences.map((d) => [`${d.policy} less ${d.against}`, d])];
-    const told = pairs.map(([pair, values]) => [pair, Object.entries(ESTIMATORS).filter(([name]) => name in values)
+    const all = Object.entries(estimatorsOf(policies[0]));
+    const told = pairs.map(([pair, values]) => [pair, all.filter(([name]) => name in values)
         .map(([name, colour]) => rowOf(values[name], name, colour))]);
     if (told.every(([, rows]) => rows.length === 0))
         return;
@@ -255,7 +273,7 @@ function putDiagnostics(page, policy) {
             `arms that the log never shows. Propensities are between ${short(policy.min_propensity, 4)} and ` +
             `${short(policy.max_propensity, 4)}.`;
     put(page, 'p', {}, text);
-    for (const name of Object.keys(ESTIMATORS))
+    for (const name of Object.keys(estimatorsOf(policy)))
         if ('refused' in policy[name])
             put(page, 'p', {class: 'warning'}, `${name} is refused: ${policy[name].refused}`);
     policy.warnings.forEach((warning) => put(page, 'p', {class: 'warning'}, warning));

@@ -204,7 +204,7 @@ START_TEST(facts_equal_their_definitions)
 {
     static struct data d;
     struct kb_ridge r;
-    double v[M * M], b[M], inverse[M * M], trace = 0, work[M];
+    double v[M * M], b[M], inverse[M * M], trace = 0, work[M * KB_TRACE_COLUMNS];
     draw(&d);
     open(&r);
     fill(&r, &d, M);
