@@ -14,7 +14,7 @@ import requests
 
 from certs import Authority, new_key, openssl
 from contract import NDJSON, ROOT
-from harness import CTL, Client, Server
+from harness import CTL, Client, Server, wait_for
 from prometheus import NEEDED, OF_A_SHARED_LOG, OF_LOAD, OF_MODELS, RULES, Meanwhile, asked_for, free_port, several, small_disk, watched  # noqa: F401 (fixtures)
 
 sys.path.insert(0, str(ROOT / "tests/cluster"))
@@ -68,7 +68,9 @@ def test_every_query_of_the_dashboard_is_answered_and_a_server_that_is_well_rais
     targets = {"well": server}
     if shared_log:
         targets["one"] = several("one", "--log", shared_log, "--node", "one")
-        Client(targets["one"]).put_tenant("shared", algorithm="ucb")
+        one = Client(targets["one"])
+        assert wait_for(lambda: one.call("GET", "/readyz", expect=(200, 503)).status == 200)
+        one.put_tenant("shared", algorithm="ucb")
     prometheus = watched(targets)
     prometheus.until(lambda: prometheus.ask("up == 1") and prometheus.ask("count_over_time(laplaced_commits_total[10s]) > 3"), "some scrapes")
     for i in range(20, 40):
