@@ -214,10 +214,11 @@ PARTITIONS ?= $(if $(QUICK),2,100)
 POWER ?= $(if $(QUICK),2,20)
 PATRONI_DEATHS ?= $(if $(QUICK),1,4)
 BEHIND ?= $(if $(QUICK),20000,1000000)
+TIMES ?= $(if $(QUICK),1,10)
 acceptance-cluster: all ## an hour and a half: servers and primaries that die or stand still, networks that part and power that fails, under writers; as root; build/acceptance/cluster.jsonl; QUICK=1, PARTITIONS=10 CLUSTER_SEED=7
 	@mkdir -p $(BUILD)/acceptance
 	rm -f $(BUILD)/acceptance/cluster.jsonl
-	CLUSTER_TALLY=$(abspath $(BUILD))/acceptance/cluster.jsonl CLUSTER_DEATHS=$(DEATHS) CLUSTER_PRIMARY_DEATHS=$(PRIMARY_DEATHS) CLUSTER_STOPS=$(STOPS) CLUSTER_PARTITIONS=$(PARTITIONS) CLUSTER_POWER=$(POWER) CLUSTER_PATRONI_DEATHS=$(PATRONI_DEATHS) CLUSTER_BEHIND=$(BEHIND) \
+	CLUSTER_TALLY=$(abspath $(BUILD))/acceptance/cluster.jsonl CLUSTER_DEATHS=$(DEATHS) CLUSTER_PRIMARY_DEATHS=$(PRIMARY_DEATHS) CLUSTER_STOPS=$(STOPS) CLUSTER_PARTITIONS=$(PARTITIONS) CLUSTER_POWER=$(POWER) CLUSTER_PATRONI_DEATHS=$(PATRONI_DEATHS) CLUSTER_BEHIND=$(BEHIND) CLUSTER_TIMES=$(TIMES) \
 	    sh tests/run.sh $(OUT) acceptance
 	cat $(BUILD)/acceptance/cluster.jsonl
 test-property: core-tests ## property tests over every preset

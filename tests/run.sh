@@ -171,7 +171,7 @@ for part in $parts; do
         ;;
     package) seen='' run_pytest "$ROOT/tests/packaging/a00_package.py" ;;
     nodes) seen='' run_pytest -s "$ROOT/tests/cluster" --ignore="$ROOT/tests/cluster/test_cluster_ctl.py" ${CLUSTER_PICK:+-k "$CLUSTER_PICK"} ;;
-    acceptance) seen='' run_pytest -s "$ROOT/tests/cluster/test_acceptance.py" "$ROOT/tests/cluster/test_patroni.py" "$ROOT/tests/cluster/test_behind.py" ;;
+    acceptance) seen='' run_pytest -s "$ROOT/tests/cluster/test_acceptance.py" "$ROOT/tests/cluster/test_patroni.py" "$ROOT/tests/cluster/test_behind.py" "$ROOT/tests/cluster/test_nodes.py" "$ROOT/tests/cluster/test_processors.py" ;;
     package-chroot) seen='' run_pytest -s "$ROOT/tests/packaging/b00_chroot.py" ;;
     hammered) seen='' run_pytest -s "$ROOT/tests/packaging/d00_hammered.py" ;;
     image) seen='' run_pytest -s "$ROOT/tests/packaging/c00_image.py" ;;

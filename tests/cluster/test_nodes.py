@@ -1,6 +1,7 @@
 """Three servers, one log in PostgreSQL with a synchronous standby: what a client sees is one service, whoever dies."""
 import collections
 import json
+import os
 import random
 import re
 import subprocess
@@ -16,6 +17,7 @@ import prometheus_text
 from prometheus_text import value
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
+TIMES = int(os.environ.get("CLUSTER_TIMES", 1))  # as often, where servers are asked at once
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +122,11 @@ def test_a_reward_at_another_server_right_behind_its_decision_is_never_404(three
 
 def test_one_decision_id_at_three_servers_is_one_decision(three, name):
     three[0].put_tenant(name, algorithm="ts")
-    for i in range(100):
+    for i in range(100 * TIMES):
         answers = at_once(*[lambda api=api: api.select("u", tenant=name, candidates=["x", "y", "z"], decision=f"d{i}") for api in three])
         assert len({json.dumps(a, sort_keys=True) for a in answers}) == 1, answers
     log, _ = settle(three, name)
-    assert collections.Counter(e["decision"] for e in events_of(log) if e["type"] == "decided") == {f"d{i}": 1 for i in range(100)}
+    assert collections.Counter(e["decision"] for e in events_of(log) if e["type"] == "decided") == {f"d{i}": 1 for i in range(100 * TIMES)}
 
 
 def test_a_reward_that_two_servers_get_is_learned_once(three, name):
@@ -190,7 +192,7 @@ def test_an_arm_that_was_retired_is_shown_nowhere_afterwards(three, name):
     for i in range(10):
         three[i % 3].call("PATCH", f"/tenants/{name}/arms", {"remove": [f"arm{i}"]})
         for k in range(1, 3):
-            for _ in range(5):
+            for _ in range(5 * TIMES ** 2):
                 arm = three[(i + k) % 3].select("u", tenant=name)["arm"]
                 assert int(arm[3:]) > i, (arm, i)
     settle(three, name)
@@ -199,7 +201,7 @@ def test_an_arm_that_was_retired_is_shown_nowhere_afterwards(three, name):
 def test_a_user_sticks_to_one_arm_whichever_servers_decide_first(three, name):
     three[0].put_tenant(name, algorithm="ts", routing={"sticky": {"ttl_s": 3600}})
     three[0].call("PUT", f"/tenants/{name}/arms", {"arms": [{"id": f"arm{i}"} for i in range(8)]})
-    for i in range(100):
+    for i in range(100 * TIMES):
         arms = at_once(*[lambda api=api: api.select(f"u{i}", tenant=name)["arm"] for api in three])
         assert len(set(arms)) == 1, arms
     settle(three, name)
