@@ -268,8 +268,8 @@ struct kb_event {
              * it: not known. */
             const struct kb_ev_slot *among;
             size_t n_among;
-            uint32_t n_candidates; /* how many there were, where `among` does not tell them and they were not all
-                                      active arms of the catalogue; 0: not told. Not used by the model */
+            uint32_t n_candidates; /* how many there were, where `among` does not tell them and the request named them,
+                                      or some active arms were none; 0: not told. Not used by the model */
             /* For experiments; not used by the model. All that could be drawn, the arm drawn among them; NULL: not
              * told. */
             const struct kb_ev_odds *odds;

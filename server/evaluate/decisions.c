@@ -82,6 +82,16 @@ void ld_decisions_skip(struct ld_decisions *d, const char *reason)
         }
 }
 
+size_t ld_decisions_most_skipped(const struct ld_decisions *d)
+{
+    size_t most = 0;
+
+    for (size_t i = 1; i < LD_DECISIONS_REASONS; i++)
+        if (d->skipped[i].n > d->skipped[most].n)
+            most = i;
+    return most;
+}
+
 int ld_decisions_check(struct ld_decisions *d, const struct ld_logged *ev)
 {
     if (!isnan(ev->propensity) && !(ev->propensity > 0.0 && ev->propensity <= 1.0 + 1e-6))

@@ -91,11 +91,12 @@ struct ld_decisions {
     const double **offered_features;
     size_t *place; /* [arms.n] of an arm among them; SIZE_MAX: not there */
     size_t n_offered, list_epoch;
-    /* Decisions without a catalogue were among all arms of the log where there were as many of them: arms are counted
-     * by a pass of their own, where a source has met such a decision. */
-    bool needs_count, is_counting;
-    size_t n_counted; /* 0: they were not */
-    double *context;  /* [context_dim] of the decision in hand */
+    /* Arms that a log has shown before its catalogue, or in all where it has none: counted once, by a pass of its own.
+     * Decisions there were among all of them where there were as many. */
+    bool is_own, has_catalogue; /* a log of ours; it says who is offered, from some line on */
+    bool is_counting, is_counted;
+    size_t n_counted;
+    double *context; /* [context_dim] of the decision in hand */
     /* the candidates of a decision that names its own: room for cap_named */
     uint32_t *named;
     const double **named_features;
@@ -119,6 +120,9 @@ struct ld_decisions {
  * either case. */
 int ld_decisions_init(struct ld_decisions *d, const struct ld_decisions_options *o);
 void ld_decisions_close(struct ld_decisions *d);
+
+/* The reason for which most were passed over: its place in `skipped`, of n = 0 where there were none. */
+size_t ld_decisions_most_skipped(const struct ld_decisions *d);
 
 /* --- for sources ------------------------------------------------------------------------------------------ */
 

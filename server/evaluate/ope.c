@@ -17,9 +17,6 @@
 #include "spec/spec.h"
 
 #define MEAN_ARM_PRESET "ucb"
-#define MOST_LOOKED_AT                                                                                                 \
-    1000u /* decisions that are looked at, whether they tell the number of their candidates alone                      \
-           */
 
 const char *ld_ope_name(int kind)
 {
@@ -306,28 +303,30 @@ static int open_model(struct ld_ope_run *u)
 static int pass_by(void *arg, const struct ld_logged *ev)
 {
     struct ld_ope_run *u = arg;
+    const struct ld_decisions *log = u->log;
 
     (void)ev;
-    u->needs_no_count =
-        u->log->o.propensity != LD_DECISIONS_UNIFORM && !u->log->needs_count && ++u->k >= MOST_LOOKED_AT;
-    return u->needs_no_count ? -1 : go_on(u);
+    u->is_counted = log->has_catalogue || (log->o.propensity != LD_DECISIONS_UNIFORM && !log->is_own);
+    return u->is_counted ? -1 : go_on(u);
 }
 
 /* Where each arm was as likely as the others, or decisions tell the number of their candidates alone, that of the log's
- * arms has to be known before the first event. */
+ * arms has to be known before the first event. A log is counted once. */
 static int count_arms(struct ld_ope_run *u)
 {
     const struct ld_decisions_pass pass = {.decision = pass_by, .arg = u};
     struct ld_decisions *log = u->log;
 
-    if (log->o.propensity != LD_DECISIONS_UNIFORM && !log->o.needs_candidates)
+    if (log->is_counted || (log->o.propensity != LD_DECISIONS_UNIFORM && !log->o.needs_candidates))
         return 0;
     log->is_counting = true;
     int rc = pass_over(u, &pass);
     log->is_counting = false;
-    if (rc != 0 && u->needs_no_count)
+    if (rc != 0 && u->is_counted)
         rc = 0;
-    log->n_counted = rc == 0 && log->needs_count ? log->arms.n : 0;
+    if (rc == 0 && !log->has_catalogue)
+        log->n_counted = log->arms.n;
+    log->is_counted = rc == 0;
     return rc;
 }
 
@@ -340,8 +339,12 @@ static int survey_whole(struct ld_ope_run *u)
         return -1;
     if (u->r->n > 0)
         return 0;
-    return ld_fail(u->why, "%.120s: no decision with a reward in it",
-                   u->log->title != NULL ? u->log->title : "the log");
+    const size_t most = ld_decisions_most_skipped(u->log);
+    const char *title = u->log->title != NULL ? u->log->title : "the log";
+    if (u->log->skipped[most].n == 0)
+        return ld_fail(u->why, "%.120s: no decision with a reward in it", title);
+    return ld_fail(u->why, "%.120s: no decision with a reward in it; %zu passed over: %s", title,
+                   u->log->skipped[most].n, u->log->skipped[most].reason);
 }
 
 static int evaluate(struct ld_ope_run *u)

@@ -17,8 +17,8 @@ struct ld_ope_run {
     size_t *which;                         /* [cap_terms] candidates that dr predicts, and what it predicts of them */
     double *mean;
     size_t cap_terms, cap_mean;
-    uint64_t k;                                           /* decisions judged, or looked at for their candidates */
-    bool needs_no_count;                                  /* so many tell that arms need no counting */
+    uint64_t k;                                           /* decisions judged */
+    bool is_counted;                                      /* no more arms are to be counted */
     bool is_random;                                       /* some propensity is below 1 */
     double reward_min, reward_max, unsupported, rounding; /* the last two: sums over events */
     double slot_min, slot_max;                            /* rewards of all slots */

@@ -53,6 +53,9 @@ static int put_arm(struct ld_own_catalogue *c, const struct kb_ev_arm *a)
 
 static void begin_catalogue(struct ld_own_catalogue *c, bool is_replace)
 {
+    if (c->d->is_counting && !c->d->has_catalogue)
+        c->d->n_counted = c->d->arms.n;
+    c->d->has_catalogue = true;
     for (uint32_t i = 0; (!c->is_told || is_replace) && i < c->d->arms.n; i++)
         ld_decisions_offer(c->d, i, false);
     c->is_told = true;
@@ -77,18 +80,25 @@ int ld_own_catalogue_change(struct ld_own_catalogue *c, const struct kb_event *e
 
 int ld_own_catalogue_summary(struct ld_own_catalogue *c, const struct kb_ev_summary *part)
 {
+    bool is_told = c->is_told;
     int rc = 0;
 
     if (part->part != KB_PART_ARMS)
         return 0;
-    begin_catalogue(c, false);
+    for (size_t i = 0; i < part->n_arms; i++)
+        is_told |= part->arms[i].is_in_catalogue;
+    if (is_told)
+        begin_catalogue(c, false);
     for (size_t i = 0; rc == 0 && i < part->n_arms; i++) {
         const struct kb_ev_known_arm *known = &part->arms[i];
         const struct kb_ev_arm arm = {.id = known->id,
                                       .features = known->features,
                                       .is_active = known->is_active && known->is_in_catalogue,
                                       .is_stopped = known->is_stopped};
-        rc = put_arm(c, &arm);
+        if (is_told)
+            rc = put_arm(c, &arm);
+        else if (ld_own_arm(c->d, c->arm_dim, arm.id, arm.features) == KB_ID_NONE)
+            rc = -1;
     }
     return rc;
 }

@@ -27,7 +27,7 @@ static bool is_named(const struct ld_own_log *s, const struct kb_event *ev)
     return arm == KB_ID_NONE || !s->d->is_offered[arm] || (n > 0 && n != ld_decisions_n_offered(s->d));
 }
 
-/* Without a catalogue, where as many arms were candidates as the log has. */
+/* Without a catalogue, where as many arms were candidates as the log has there. */
 static bool is_among_all(const struct ld_own_log *s, const struct ld_own_open *o)
 {
     const struct ld_decisions *d = s->d;
@@ -50,6 +50,13 @@ static int begin_decision(struct ld_own_log *s, const struct kb_event *ev)
         return ld_decisions_no_memory(s->d);
     o->is_named = is_named(s, ev);
     return 0;
+}
+
+void ld_own_log_begin(struct ld_own_log *s)
+{
+    s->d->is_own = true;
+    for (uint32_t i = 0; s->d->is_counted && i < s->d->arms.n; i++)
+        ld_decisions_offer(s->d, i, i < s->d->n_counted);
 }
 
 /* --- what a decision comes to ------------------------------------------------------------------------------ */
@@ -214,7 +221,6 @@ static int read_candidates(struct ld_own_log *s, const struct ld_own_open *o, st
     }
     if (ev->as.decided.among != NULL)
         return read_among(s, o, arm, out);
-    s->d->needs_count |= o->is_named && !s->catalogue.is_told;
     if (s->d->o.needs_candidates && o->is_named && !is_among_all(s, o)) {
         ld_decisions_skip(s->d, "decisions that named their candidates, which the log does not tell");
         return 0;

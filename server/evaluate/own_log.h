@@ -12,8 +12,8 @@
  * the first arm alone counts: the others have no propensity. Candidates are those that the line tells
  * (`among`), else the active arms of the catalogue as it stands, less those that are stopped. Under needs_candidates
  * decisions that were made among others are passed over: their number was another one, or the catalogue did not have
- * the arm. Without a catalogue they are all arms of the log, where there are as many. Under draws_only decisions whose
- * route drew nothing are passed over.
+ * the arm. Without a catalogue, and before it, they are all arms that the log has there, where there are as many. Under
+ * draws_only decisions whose route drew nothing are passed over.
  *
  * With a metric its values stand in place of the rewards, as experiments count them (docs/EXPERIMENTS.md): of a
  * decision whose window has closed, what the metric has come to by then, its default where nothing was told.
@@ -46,6 +46,9 @@ struct ld_own_log {
 };
 
 void ld_own_log_close(struct ld_own_log *s);
+
+/* Before the first event of a pass: offered are the arms that were counted, which come before the catalogue's. */
+void ld_own_log_begin(struct ld_own_log *s);
 
 /* Whether a configuration has the metric, with the same range, default and aggregation. */
 bool ld_own_log_measures(const struct ld_settings *s, const struct ld_metric_settings *wanted);

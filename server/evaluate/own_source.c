@@ -137,6 +137,7 @@ static int pass_over(struct ld_decisions *d, const struct ld_decisions_pass *pas
         (struct ld_sink){
             .take = take, .to = &p, .before = look, .watch = &p, .context_dim = &p.context_dim, .arm_dim = &p.arm_dim});
     ld_decisions_begin(d);
+    ld_own_log_begin(&p.own);
     int rc = read_log(&p, &fold);
     if (rc == 0)
         rc = end_log(&p);

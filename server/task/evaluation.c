@@ -165,7 +165,8 @@ static bool is_over(void *arg)
            atomic_load(&e->t->is_doomed);
 }
 
-/* Three passes for each policy, of which some make two. Never backwards, and never whole before the end. */
+/* Three passes for each policy, of which some make two, and one more before the first where arms are counted. Never
+ * backwards, and never whole before the end. */
 static void note_progress(struct evaluation *e, uint64_t seq)
 {
     const double passes = (double)(e->pass < 3 ? e->pass : 2) + (double)seq / (double)(e->last + 1);

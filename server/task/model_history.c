@@ -142,7 +142,7 @@ static double least_wait(const struct kb_engine_counts *c, uint64_t learned)
 {
     const double flops = (double)c->n_support * (double)c->width * (double)c->width / 3;
 
-    return flops > CHEAP_FLOPS ? APART * (double)learned : 0;
+    return flops > CHEAP_FLOPS && c->width <= MOST_WIDTH ? APART * (double)learned : 0;
 }
 
 static bool is_due(const struct ld_remembering *m, const struct kb_engine_counts *c)
@@ -150,7 +150,9 @@ static bool is_due(const struct ld_remembering *m, const struct kb_engine_counts
     const struct ld_model_history *h = &m->history;
     const struct ld_model_point *last = h->n > 0 ? &h->point[h->n - 1] : NULL;
 
-    if (last != NULL && (double)c->learned < (double)last->learned + least_wait(c, last->learned))
+    const uint64_t reached = c->learned / h->step * h->step; /* the last multiple of the step */
+
+    if (last != NULL && (double)reached < (double)last->learned + least_wait(c, last->learned))
         return false;
     return c->learned / h->step > (last != NULL ? last->learned / h->step : 0) &&
            c->learned / h->step > m->lost / h->step && (last == NULL || c->seq > last->seq);

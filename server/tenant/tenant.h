@@ -55,12 +55,13 @@ struct ld_op {
     char by[17];                     /* the id of the key that asked; "": none was asked for, or it has no id */
     uint32_t dims_epoch;             /* of the tenant when vectors were decoded */
     uint32_t arms_epoch;             /* EVENT decided: of the catalogue that it was made among */
-    struct kb_event event;           /* EVENT: decided, graph, arms */
-    const struct ld_select *again;   /* EVENT decided, with a shared log: the request (the document's), and what the */
-    uint64_t seen_seq, version;      /* decision rests on: the last event, and the configuration */
-    bool is_drafted;                 /* EVENT graph: made beside the writer */
-    uint64_t line;                   /* and what of its row is written already (batch.h) */
-    char *answer;                    /* EVENT decided: the answer to give (owned) */
+    uint32_t n_among;      /* EVENT decided: candidates, which its line tells where that is another one by then */
+    struct kb_event event; /* EVENT: decided, graph, arms */
+    const struct ld_select *again; /* EVENT decided, with a shared log: the request (the document's), and what the */
+    uint64_t seen_seq, version;    /* decision rests on: the last event, and the configuration */
+    bool is_drafted;               /* EVENT graph: made beside the writer */
+    uint64_t line;                 /* and what of its row is written already (batch.h) */
+    char *answer;                  /* EVENT decided: the answer to give (owned) */
     size_t n_answer;
     size_t n_tagged;                /* EVENT decided: bytes of a flag's answer that say what is shown, */
     bool is_settled;                /* and whether they would be the same again */

@@ -93,6 +93,7 @@ static enum kb_err copy_among(struct ld_tenant *t, const struct kb_query *q, con
 static void count_candidates(const struct ld_tenant *t, const struct kb_query *q, const struct kb_decision *d,
                              struct ld_op *op)
 {
+    op->n_among = (uint32_t)d->n;
     if (!ld_settings_log_candidates(&t->settings) && (q->n_candidates > 0 || d->n != kb_engine_active_arms(t->engine)))
         op->event.as.decided.n_candidates = (uint32_t)d->n;
 }

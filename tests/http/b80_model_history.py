@@ -103,12 +103,13 @@ def test_points_of_a_large_model_stand_half_of_them_apart(boot):
     client.put_tenant("t", algorithm="gp-ucb", context_dim=1)
     expected = []
     while n < 512:
-        lines = [{"user": "u", "arm": "a", "context": [(n + i) / 8], "reward": (n + i) % 7 / 7} for i in range(16)]
+        few = 16 if n < 208 or n >= 240 else 1  # a multiple of the step is waited for by whoever is told each reward alone
+        lines = [{"user": "u", "arm": "a", "context": [(n + i) / 8], "reward": (n + i) % 7 / 7} for i in range(few)]
         client.call("POST", "/observe", lines, kind="application/x-ndjson", tenant="t")
-        n += 16
+        n += few
         model = client.model("t")
         seen[model["seq"]] = model
-        if n <= 144 or n >= 1.5 * expected[-1]:
+        if n % 16 == 0 and (n <= 144 or n >= 1.5 * expected[-1]):
             expected.append(n)
         settled(client, expected[-1])
     points = history(client)

@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from contract import NDJSON
+from harness import wait_for as until
 from r00_evaluate import evaluate as client
 from r03_evaluations import differing, evaluate, told
 
@@ -72,6 +74,52 @@ def test_without_a_catalogue_they_are_the_arms_of_the_log_where_there_are_as_man
     got = both(api, name, tmp_path)
     assert got["n"] == len(whole) == (45 if others else 90) and got["skipped"].get(UNKNOWN, 0) == 90 - len(whole)
     assert got["ips"]["estimate"] == pytest.approx(mean(whole, 3), rel=1e-12) and got["unsupported"] == 0
+
+
+def test_without_a_catalogue_the_whole_log_is_counted_however_long_its_beginning_is(api, name, tmp_path):
+    """Observations and lines of before, which tell no number, come first."""
+    api.put_tenant(name, algorithm="ts", tune=False, rule={"epsilon": 0.6})
+    for begin in (0, 600):
+        api.call("POST", "/observe", [{"user": "u", "arm": "a", "reward": i % 2} for i in range(begin, begin + 600)], kind=NDJSON, tenant=name)
+    seen = decide(api, name, 60, [{"candidates": ["a", "b", "c"]}])
+    got = both(api, name, tmp_path, policy="b")
+    assert got["n"] == 60 + 1200 - got["skipped"].get("decisions without a propensity", 0) and UNKNOWN not in got["skipped"]
+    assert len(seen) == 60
+
+
+def test_a_log_whose_summary_has_no_catalogue_is_judged_as_one_without(api, name, tmp_path):
+    api.put_tenant(name, algorithm="ts", tune=False, rule={"epsilon": 0.6})
+    decide(api, name, 60, [{"candidates": ["a", "b", "c"]}])
+    api.call("POST", f"/tenants/{name}/compact", {"keep_events": 40})
+    for i in range(60, 120):
+        api.call("POST", "/select", {"user": "u", "decision": f"d{i}", "candidates": ["a", "b", "c"]}, tenant=name)
+        api.reward(f"d{i}", i % 2, tenant=name)
+    got = both(api, name, tmp_path)
+    decided = len(lines(api, name))
+    assert decided >= 60 and got["n"] == decided and UNKNOWN not in got["skipped"] and got["unsupported"] == 0
+
+
+def test_before_its_catalogue_a_log_had_the_arms_that_it_had_shown(api, name, tmp_path):
+    """And none of those that come with it, however often the log is read."""
+    api.put_tenant(name, algorithm="ts", tune=False, rule={"epsilon": 0.6})
+    seen = decide(api, name, 90, [{"candidates": ["a", "b", "c"]}])
+    api.put_arms(name, [{"id": a} for a in ("a", "b", "c", "d")])
+    for i in range(90, 150):
+        more = {"user": "u", "decision": f"d{i}"}
+        seen.append(({}, api.call("POST", "/select", more, tenant=name).json, i % 2))
+        api.reward(f"d{i}", i % 2, tenant=name)
+    got = both(api, name, tmp_path)
+    want = sum(reward / (3 if i < 90 else 4) / g["propensity"] for i, (_, g, reward) in enumerate(seen)) / 150
+    assert got["n"] == 150 and UNKNOWN not in got["skipped"] and got["ips"]["estimate"] == pytest.approx(want, rel=1e-12)
+
+
+def test_a_log_of_which_nothing_is_left_says_why(api, name):
+    api.put_tenant(name, algorithm="ts", tune=False, rule={"epsilon": 0.6})
+    api.put_arms(name, [{"id": a} for a in LARGE])
+    decide(api, name, 20, [{"candidates": LARGE[:2]}])
+    made = api.call("POST", f"/tenants/{name}/evaluations", {"policies": ["uniform"]}, expect=202).json
+    assert until(lambda: api.call("GET", f"/tenants/{name}/evaluations/{made['id']}").json.get("state") == "failed")
+    assert f"20 passed over: {UNKNOWN}" in json.dumps(api.call("GET", f"/tenants/{name}/evaluations/{made['id']}").json)
 
 
 def test_of_slots_the_first_is_looked_at_likewise(api, name, tmp_path):

@@ -38,7 +38,9 @@ static int read_settings(struct lc_metric *m, const char *text, struct ld_messag
     int rc = ld_doc_parse(&doc, whole.data, whole.n, false, &p);
     if (rc == 0)
         rc = ld_decode_settings(doc, &settings, &p);
-    if (rc == 0)
+    if (rc == 0 && settings.n_metrics != 2)
+        rc = ld_fail(why, "--metric: expected the settings of one metric");
+    else if (rc == 0)
         m->is = settings.metric[0];
     else
         (void)blame(&p, why);

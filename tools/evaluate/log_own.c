@@ -357,6 +357,7 @@ void lc_own_open(struct lc_own *s, struct lc_log *log)
                                  .arm_dim = log->base.o.arm_dim,
                                  .metric = metric != NULL ? &metric->is : NULL,
                                  .is_measured = metric != NULL && metric->is_told};
+    ld_own_log_begin(&s->log);
 }
 
 void lc_own_close(struct lc_own *s)
