@@ -127,6 +127,14 @@ static inline uint64_t digest_of(struct ld_tenant *t)
     return digest;
 }
 
+static inline uint64_t logical_digest_of(struct ld_tenant *t)
+{
+    const uint64_t digest = kb_engine_logical_digest(ld_tenant_read_lock(t, NULL));
+
+    ld_tenant_read_unlock(t);
+    return digest;
+}
+
 static inline struct kb_engine_counts counts_of(struct ld_tenant *t)
 {
     struct kb_engine_counts counts;
