@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "base/alloc.h"
+#include "base/failpoint.h"
 #include "json/json_out.h"
 
 #define BATCH_BYTES ((size_t)1 << 20)
@@ -122,6 +123,7 @@ int ld_shared_send_row(void *sender, const struct ld_row *row)
 {
     struct ld_shared_sender *s = sender;
 
+    ld_failpoint("mid_shared_send");
     if (s->n > 0 && !put(s))
         return 1;
     (void)ld_text_export(&s->body, row->text, row->n_text, row->answer);
