@@ -105,7 +105,7 @@ static void compact(struct ld_shared_sender *s, struct ld_store *store, uint64_t
         s->rc = judge_file(rc, s->why);
     }
     ld_shared_pack_end(&b.pack);
-    if (s->rc == LD_SHARED_OK) {
+    if (ld_shared_may_go_on(s)) {
         const struct ld_shared_summary summary = {
             .last = kept - 1, .batch = b.pack.batch, .n = b.pack.n, .book = b.book, .n_books = b.n_books};
         s->rc = s->log->ops->compact(s->turn, &summary, s->why);
@@ -139,10 +139,12 @@ static void refuse(const struct ld_shared_sender *s, const char *name, struct ld
                        s->why->text[0] != '\0' ? s->why->text : ld_shared_say(s->rc));
 }
 
-static void send_store(struct ld_tenants *r, const char *name, struct ld_store *store, struct ld_problem *p)
+static void send_store(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file,
+                       struct ld_store *store, struct ld_problem *p)
 {
     struct ld_message why = {""};
-    struct ld_shared_sender s = {.log = r->world->shared, .node = r->world->node, .why = &why};
+    struct ld_shared_sender s = {
+        .log = r->world->shared, .node = r->world->node, .why = &why, .is_over = file->is_over, .arg = file->arg};
     uint64_t first = 1, kept = 1;
 
     ld_text_init(&s.body);
@@ -165,17 +167,17 @@ static void send_store(struct ld_tenants *r, const char *name, struct ld_store *
     ld_text_close(&s.body);
 }
 
-int ld_nodes_adopt(struct ld_tenants *r, const char *name, const char *file, struct ld_problem *p)
+int ld_nodes_adopt(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p)
 {
     struct ld_store *store = NULL;
     struct ld_message why;
 
     if (!ld_tenant_name_is_valid(name))
         ld_problem_set(p, 400, "no tenant can have this name");
-    else if (ld_store_open_readonly(&store, file, &why) != LD_STORE_OK)
+    else if (ld_store_open_readonly(&store, file->path, &why) != LD_STORE_OK)
         ld_problem_set(p, 503, "the tenant's file cannot be read back");
     else
-        send_store(r, name, store, p);
+        send_store(r, name, file, store, p);
     ld_store_close(store);
     if (p->status != 0)
         return -1;

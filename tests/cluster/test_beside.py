@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import random
+import signal
 import time
 
 import pytest
@@ -241,6 +242,22 @@ def test_a_turn_that_is_lost_under_a_tenant_that_comes_is_no_tenant(own, tmp_pat
         held.api.call("GET", "/tenants/lost", expect=404)
         held.send(201)
         held.send(409)
+    finally:
+        held.close()
+
+
+def test_a_stop_ends_an_import_into_the_log(own, tmp_path):
+    held = Held(own, tmp_path, "mid_shared_send")
+    try:
+        held.api.server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: "stopping: 1 requests" in held.api.server.log())
+        told = held.go_on()
+        assert told.status == 503 and "stopping" in told.json["detail"], told.text
+        assert held.api.server.terminate() == 0, held.api.server.log()[-2000:]
+        assert own.primary.sql("SELECT count(*) FROM laplaced.tenant WHERE name = 'lost'") == "0"
+        held.api.server.start()
+        held.servers.ready()
+        held.send(201)
     finally:
         held.close()
 
