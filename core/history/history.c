@@ -198,6 +198,14 @@ static uint64_t row_digest(const struct kb_history *h, size_t row)
     return kb_hash_finish(kb_hash_mix_doubles(k, h->x + row * h->dim, h->dim));
 }
 
+static uint64_t point_digest(const struct kb_history *h, size_t row)
+{
+    uint64_t k = kb_hash_mix(KB_HASH_INIT, row);
+
+    k = kb_hash_mix(k, (uint64_t)h->user[row] << 32 | h->arm[row]);
+    return kb_hash_finish(kb_hash_mix_doubles(kb_hash_mix(k, h->level[row]), h->x + row * h->dim, h->dim));
+}
+
 static uint64_t order_digest(const struct kb_history *h, size_t row)
 {
     return kb_hash_finish(kb_hash_mix(kb_hash_mix(KB_HASH_INIT, row), h->first_seq[row]));
@@ -220,6 +228,7 @@ static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, uint32
     h->first_seq[row] = seq;
     h->content += row_digest(h, row);
     h->order += order_digest(h, row);
+    h->points += point_digest(h, row);
     return row;
 }
 
@@ -339,9 +348,9 @@ uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
     return kb_hash_u64(kb_history_content_digest(h, hash), h->order);
 }
 
-uint64_t kb_history_order_digest(const struct kb_history *h, uint64_t hash)
+uint64_t kb_history_points_digest(const struct kb_history *h, uint64_t hash)
 {
-    return kb_hash_u64(kb_hash_u64(hash, h->n), h->order);
+    return kb_hash_u64(kb_hash_u64(kb_hash_u64(hash, h->n), h->order), h->points);
 }
 
 uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash)
@@ -406,6 +415,7 @@ enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
     for (size_t i = 0; i < n; i++) {
         h->content += row_digest(h, i);
         h->order += order_digest(h, i);
+        h->points += point_digest(h, i);
     }
     fill_slots(h, h->slot, h->n_slots);
 out:

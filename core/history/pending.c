@@ -205,8 +205,9 @@ void kb_pending_set_value(struct kb_pending *p, struct kb_pending_entry *entry, 
     v->value = x;
 }
 
-/* is_reserved is left out: it belongs to the batch in hand, not to what the log says. */
-static uint64_t entry_hash(const struct kb_pending_entry *entry)
+/* is_reserved is left out: it belongs to the batch in hand, not to what the log says. is_weighed: with what is weighed
+ * where rewards are forgotten, or was learned by such a weight. */
+static uint64_t entry_hash(const struct kb_pending_entry *entry, bool is_weighed)
 {
     uint64_t h = kb_hash_str(KB_HASH_INIT, entry->id);
 
@@ -214,13 +215,13 @@ static uint64_t entry_hash(const struct kb_pending_entry *entry)
     h = kb_hash_mix(h, (uint64_t)entry->expires_at_ms);
     h = kb_hash_mix(h, (uint64_t)entry->route << 32 | (uint64_t)entry->slot[0].level << 1 | entry->is_deferred);
     for (size_t i = 0; i < entry->n_slots; i++) {
-        const double value[2] = {entry->slot[i].reward, entry->slot[i].halvings};
+        const double value[2] = {entry->slot[i].reward, is_weighed ? entry->slot[i].halvings : 0};
 
         if (entry->slot[i].name != NULL)
             h = kb_hash_mix(kb_hash_str(h, entry->slot[i].name), entry->slot[i].level);
         h = kb_hash_mix(h, (uint64_t)entry->slot[i].arm << 1 | entry->slot[i].has_reward);
         h = kb_hash_mix_doubles(h, value, 2);
-        if (!kb_pending_is_level(&entry->slot[i]))
+        if (is_weighed && !kb_pending_is_level(&entry->slot[i]))
             h = kb_hash_mix_doubles(kb_hash_mix(h, entry->slot[i].taught), &entry->slot[i].model, 1);
     }
     return kb_hash_finish(kb_hash_mix_doubles(h, entry->x, entry->n_x));
@@ -229,7 +230,7 @@ static uint64_t entry_hash(const struct kb_pending_entry *entry)
 void kb_pending_changed(struct kb_pending *p, struct kb_pending_entry *entry)
 {
     p->digest -= entry->hash;
-    entry->hash = entry_hash(entry);
+    entry->hash = entry_hash(entry, true);
     p->digest += entry->hash;
 }
 
@@ -339,7 +340,7 @@ static void enter(struct kb_pending *p, struct kb_pending_entry *entry)
     p->n++;
     sift(p, p->n - 1, (struct kb_pending_due){entry->expires_at_ms, entry});
     p->bytes += entry->bytes;
-    entry->hash = entry_hash(entry);
+    entry->hash = entry_hash(entry, true);
     p->digest += entry->hash;
 }
 
@@ -425,6 +426,15 @@ int64_t kb_pending_next_expiry(const struct kb_pending *p)
 uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h)
 {
     return kb_hash_u64(kb_hash_u64(h, p->n), p->digest);
+}
+
+uint64_t kb_pending_logical_digest(const struct kb_pending *p, uint64_t h)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < p->n; i++)
+        sum += entry_hash(p->due[i].entry, false);
+    return kb_hash_u64(kb_hash_u64(h, p->n), sum);
 }
 
 static void save_values(const struct kb_pending_entry *entry, struct kb_writer *w)

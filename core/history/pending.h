@@ -165,7 +165,8 @@ static inline bool kb_pending_is_level(const struct kb_pending_slot *slot)
 /* After every change of an entry that is in the table. */
 void kb_pending_changed(struct kb_pending *p, struct kb_pending_entry *entry);
 
-uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h); /* O(1) */
+uint64_t kb_pending_digest(const struct kb_pending *p, uint64_t h);         /* O(1) */
+uint64_t kb_pending_logical_digest(const struct kb_pending *p, uint64_t h); /* without weights; O(open slots) */
 void kb_pending_save(const struct kb_pending *p, size_t dim, struct kb_writer *w);
 /* p fresh from init; users are numbered below n_users. KB_ECORRUPT, KB_ENOMEM. */
 enum kb_err kb_pending_load(struct kb_pending *p, size_t dim, size_t n_users, struct kb_reader *r);

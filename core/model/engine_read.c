@@ -329,7 +329,8 @@ uint64_t kb_engine_logical_digest(const struct kb_engine *e)
     if (kb_decay_is_none(&e->decay))
         h = kb_pending_digest(&e->pending, kb_history_digest(&e->history, h));
     else
-        h = kb_hash_u64(kb_decay_events_digest(&e->decay, kb_history_order_digest(&e->history, h)), e->pending.n);
+        h = kb_pending_logical_digest(&e->pending,
+                                      kb_decay_events_digest(&e->decay, kb_history_points_digest(&e->history, h)));
     h = counters_digest(e, kb_assignments_digest(&e->assignments, h));
     h = tunings_digest(e, h);
     return e->posterior != NULL ? kb_posterior_dictionary_digest(e->posterior, h) : h;

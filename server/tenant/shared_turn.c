@@ -326,8 +326,10 @@ void ld_tenant_lag(const struct ld_tenant *t, struct ld_lag *out)
     const uint64_t tip = atomic_load(&t->tip), head = atomic_load(&t->shared.head);
 
     *out = (struct ld_lag){.events = head > tip ? head - tip : 0};
-    if (tip < atomic_load(&t->shared.behind_seq))
-        out->us = ld_monotonic_us() - atomic_load(&t->shared.behind_us);
+    if (tip < atomic_load(&t->shared.behind_seq)) {
+        const int64_t since = atomic_load(&t->shared.behind_us), now = ld_monotonic_us();
+        out->us = now > since ? now - since : 0; /* another thread may have begun it anew meanwhile */
+    }
 }
 
 void ld_tenant_shared(const struct ld_tenant *t, struct ld_tenant_shared *out)

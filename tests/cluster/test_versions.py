@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from servers import Servers, ctl, settle, wait_for
+from servers import Servers, ctl, events_of, settle, wait_for
 import pg
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
@@ -35,6 +35,11 @@ def ready(client):
     return client.call("GET", "/readyz", expect=(200, 503))
 
 
+def numbers(log):
+    """Of candidates, as the lines of decisions have them."""
+    return [e.get("candidates") for e in events_of(log) if e["type"] == "decided"]
+
+
 def test_a_log_that_is_made_now_allows_the_newest_lines(database):
     assert json.loads(cluster(database, "status", "--json"))["log_version"] == 2
 
@@ -47,7 +52,8 @@ def test_an_older_server_works_beside_a_newer_one_until_the_log_is_raised(databa
     for i in range(20):
         decision = two.clients()[i % 2].select(f"u{i % 3}", tenant="shop", candidates=["x", "y"])["decision"]
         two.clients()[(i + 1) % 2].reward(decision, i % 2, tenant="shop")
-    settle(two.clients(), "shop")
+    log, _ = settle(two.clients(), "shop")
+    assert numbers(log) == [None] * 20  # an older server would not read them
     assert "cluster upgrade" in new.call("POST", "/select", SLOTS, tenant="shop", expect=503).json["detail"]
     assert "cluster upgrade" in old.call("POST", "/select", SLOTS, tenant="shop", expect=503).json["detail"]
     export = new.call("GET", "/tenants/shop/export").content
@@ -77,7 +83,8 @@ def test_an_older_server_works_beside_a_newer_one_until_the_log_is_raised(databa
     two.restart(two.servers[1])
     two.ready()
     assert two.clients()[1].call("POST", "/select", SLOTS, tenant="shop").json["slots"]
-    settle(two.clients(), "shop")
+    two.clients()[1].select("u", tenant="shop", candidates=["x", "y"])
+    assert numbers(settle(two.clients(), "shop")[0])[-1] == 2
 
 
 def test_upgrade_raises_it_when_all_servers_are_new(database, two):

@@ -290,3 +290,18 @@ def test_a_folder_or_file_that_is_not_ours_is_refused(tmp_path, version):
         (tenants / "t.db").write_text("no database at all, but long enough to have a header of a hundred bytes " * 3)
     done = subprocess.run([CTL, "verify", "--data", str(tmp_path)], capture_output=True, timeout=60)
     assert done.returncode == 1 and (b"cannot be read" in done.stderr or b"t.db" in done.stderr)
+
+
+@pytest.mark.parametrize("other", [{"context": [0.9]}, {"arm": "b"}, {"user": "v"}], ids=["context", "arm", "user"])
+def test_the_digest_of_the_log_sees_what_a_row_is_of_where_rewards_are_forgotten(api, name, other):
+    """And so for decisions that are open."""
+    digests = set()
+    for which, more in (("one", {}), ("two", other), ("three", {})):
+        tenant = f"{name}-{which}"
+        api.put_tenant(tenant, algorithm="lk-gp-ucb", context_dim=1, forgetting={"discount": 0.97}, default_reward=None)
+        api.put_arms(tenant, ["a", "b"])
+        for user in ("u", "v"):
+            api.observe(user, "a", 1, context=[0.1], tenant=tenant)
+        api.observe(**{"user": "u", "arm": "a", "reward": 0, "context": [0.1], "tenant": tenant, **more})
+        digests.add(api.model(tenant)["logical_digest"])
+    assert len(digests) == 2

@@ -24,10 +24,12 @@ static int print_answer(const struct lc_session *s, const char *name, const stru
         lc_say("%-24s equal      event %.0f, %.0f lines, digest %s, of the log alone: %s", name, seq, events, digest,
                logical != NULL ? logical : "?");
     else
-        lc_say("%-24s DIFFERENT  event %.0f, %.0f lines, digest %s, of the fold: %s", name, seq, events, digest,
+        lc_say("%-24s DIFFERENT  event %.0f, %.0f lines, digest %s, of the fold: %s; of the log alone: %s", name, seq,
+               events, digest,
                fault != NULL    ? fault
                : folded != NULL ? folded
-                                : "?");
+                                : "?",
+               logical != NULL ? logical : "?");
     lc_json_free(doc);
     return is_equal ? 0 : 1;
 }

@@ -202,12 +202,23 @@ static size_t read_ids(const struct json_t *list, const char ***out, size_t *cap
     return n;
 }
 
-/* The arms of a catalogue, or of the part of a summary that has them. */
+/* An arm of a list, in its i-th place. */
+static int read_arm(struct lc_own *s, struct lc_log *log, const struct json_t *v, size_t i, const char **id,
+                    const double **features)
+{
+    char text[32];
+
+    *id = lc_log_id(log, v, text);
+    if (*id == NULL || keep_vector(s, log, lc_json_get(v, "features"), i + 1, features) != 0)
+        return -1;
+    return *id == text ? ld_decisions_fail(&log->base, "arm", "expected an id") : 0;
+}
+
+/* The arms of a catalogue. */
 static int read_arms(struct lc_own *s, struct lc_log *log, const struct json_t *doc, struct kb_event *ev)
 {
-    const struct json_t *arms = lc_json_get(doc, lc_json_get(doc, "put") != NULL ? "put" : "arms");
+    const struct json_t *arms = lc_json_get(doc, "put");
     const size_t n = lc_json_length(arms);
-    char text[32];
 
     ev->type = KB_EV_ARMS;
     ev->as.arms.is_replace = lc_json_is_true(lc_json_get(doc, "replace"));
@@ -216,22 +227,38 @@ static int read_arms(struct lc_own *s, struct lc_log *log, const struct json_t *
     ev->as.arms.n_start = read_ids(lc_json_get(doc, "start"), &s->start, &s->cap_start);
     s->put = lc_room(s->put, &s->cap_put, n + 1, sizeof *s->put);
     for (size_t i = 0; i < n; i++) {
-        const struct json_t *v = lc_json_at(arms, i), *here = lc_json_get(v, "in_catalogue");
-        const char *id = lc_log_id(log, v, text);
-        s->put[i] = (struct kb_ev_arm){.id = id,
-                                       .is_active = lc_json_is_true(lc_json_get(v, "active")) &&
-                                                    (here == NULL || lc_json_is_true(here)),
+        const struct json_t *v = lc_json_at(arms, i);
+        s->put[i] = (struct kb_ev_arm){.is_active = lc_json_is_true(lc_json_get(v, "active")),
                                        .is_stopped = lc_json_is_true(lc_json_get(v, "stopped"))};
-        if (id == NULL || keep_vector(s, log, lc_json_get(v, "features"), i + 1, &s->put[i].features) != 0)
+        if (read_arm(s, log, v, i, &s->put[i].id, &s->put[i].features) != 0)
             return -1;
-        if (id == text)
-            return ld_decisions_fail(&log->base, "arm", "expected an id");
     }
     ev->as.arms.put = s->put;
     ev->as.arms.n_put = n;
     ev->as.arms.remove = s->remove;
     ev->as.arms.stop = s->stop;
     ev->as.arms.start = s->start;
+    return 0;
+}
+
+/* The part of a summary that has the arms. */
+static int read_known_arms(struct lc_own *s, struct lc_log *log, const struct json_t *doc, struct kb_event *ev)
+{
+    const struct json_t *arms = lc_json_get(doc, "arms");
+    const size_t n = lc_json_length(arms);
+
+    s->known = lc_room(s->known, &s->cap_known, n + 1, sizeof *s->known);
+    for (size_t i = 0; i < n; i++) {
+        const struct json_t *v = lc_json_at(arms, i), *here = lc_json_get(v, "in_catalogue");
+        s->known[i] = (struct kb_ev_known_arm){.is_in_catalogue = here == NULL || lc_json_is_true(here),
+                                               .is_active = lc_json_is_true(lc_json_get(v, "active")),
+                                               .is_stopped = lc_json_is_true(lc_json_get(v, "stopped"))};
+        if (read_arm(s, log, v, i, &s->known[i].id, &s->known[i].features) != 0)
+            return -1;
+    }
+    s->summary = (struct kb_ev_summary){.part = KB_PART_ARMS, .arms = s->known, .n_arms = n};
+    ev->type = KB_EV_SUMMARY;
+    ev->as.summary = &s->summary;
     return 0;
 }
 
@@ -297,8 +324,10 @@ static int read_event(struct lc_own *s, struct lc_log *log, const struct json_t 
     const char *part = lc_json_text(doc, "part"), *id = lc_json_text(doc, "decision");
 
     *ev = (struct kb_event){.type = KB_EV_NONE};
-    if (strcmp(type, "arms") == 0 || (part != NULL && strcmp(part, "arms") == 0))
+    if (strcmp(type, "arms") == 0)
         return read_arms(s, log, doc, ev);
+    if (part != NULL && strcmp(part, "arms") == 0)
+        return read_known_arms(s, log, doc, ev);
     if (strcmp(type, "configured") == 0 || (part != NULL && strcmp(part, "begin") == 0))
         return read_books(log, doc, ev, spec);
     if (strcmp(type, "decided") == 0) {
@@ -370,6 +399,7 @@ void lc_own_close(struct lc_own *s)
         free(s->contexts[i]);
     free(s->contexts);
     free(s->put);
+    free(s->known);
     free(s->among);
     free((void *)s->remove);
     free((void *)s->stop);

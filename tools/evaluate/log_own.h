@@ -12,12 +12,14 @@ struct lc_own {
     struct ld_own_log log;
     /* of the line in hand */
     struct kb_ev_arm *put;
+    struct kb_ev_known_arm *known; /* of a summary, with what stands in a catalogue */
+    struct kb_ev_summary summary;
     struct kb_ev_slot *among, slots[KB_MAX_SLOTS];
     struct kb_ev_draw draws[KB_MAX_SLOTS];
     const char **remove, **stop, **start;
     double **vector;   /* [n_vectors]: that of the line's own arm, and one for each that it lists */
     double **contexts; /* [n_contexts] of slots that have their own */
-    size_t cap_put, cap_among, cap_remove, cap_stop, cap_start, n_vectors, n_contexts;
+    size_t cap_put, cap_known, cap_among, cap_remove, cap_stop, cap_start, n_vectors, n_contexts;
 };
 
 void lc_own_open(struct lc_own *s, struct lc_log *log);
