@@ -134,7 +134,8 @@ static bool is_shareable(const struct ld_call *c, const struct ld_restored *rest
 /* From the body's file to a tenant's, and by `place` into the data folder; the files that were needed on the way are
  * gone afterwards. */
 static void bring_in(struct ld_call *c, struct ld_restore *how, struct ld_restored *restored,
-                     int (*place)(struct ld_tenants *, const char *, const char *, const char *, struct ld_problem *),
+                     int (*place)(struct ld_tenants *, const char *, const struct ld_tenant_file *,
+                                  struct ld_problem *),
                      struct ld_problem *p)
 {
     struct ld_server *s = c->server;
@@ -146,7 +147,7 @@ static void bring_in(struct ld_call *c, struct ld_restore *how, struct ld_restor
     how->is_over = is_stopping;
     how->arg = s;
     if (ld_restore(how, restored, p) == 0 && is_shareable(c, restored, p))
-        (void)place(s->tenants, c->name, how->path, snapshot, p);
+        (void)place(s->tenants, c->name, &(struct ld_tenant_file){how->path, snapshot, is_stopping, s}, p);
     ld_spool_remove(how->path);
     ld_spool_let_go(s->spool, c->name);
 }

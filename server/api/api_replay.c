@@ -265,7 +265,8 @@ static int commit(struct ld_replay_job *j, struct ld_problem *p)
         rc = -1;
     }
     if (rc == 0)
-        rc = ld_tenants_adopt(j->server->tenants, j->head.commit, path, snapshot, p);
+        rc = ld_tenants_adopt(j->server->tenants, j->head.commit, &(struct ld_tenant_file){path, snapshot, is_over, j},
+                              p);
     ld_spool_remove(path);
     return rc;
 }

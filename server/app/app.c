@@ -96,11 +96,12 @@ static void report_recovery(struct ld_app *app, int64_t now_us)
     struct ld_tenants_counts counts;
     const size_t n_open = atomic_load(&app->progress.n_tenants);
     const uint64_t n_lines = atomic_load(&app->progress.n_lines);
+    const uint64_t n_steps = n_open + n_lines + atomic_load(&app->progress.n_renewed);
     size_t n = 0;
-    if (now_us - app->told_us < SECOND_US || n_lines + n_open == app->told_steps)
+    if (now_us - app->told_us < SECOND_US || n_steps == app->told_steps)
         return;
     app->told_us = now_us;
-    app->told_steps = n_lines + n_open;
+    app->told_steps = n_steps;
     ld_tenants_count(app->server.tenants, &counts);
     for (size_t i = 0; i < LD_N_TENANT_STATES; i++)
         n += counts.n[i];

@@ -45,6 +45,7 @@ static const char *const NAMES[] = {"before_append",
                                     "before_shared_summary",
                                     "before_shared_compaction",
                                     "after_shared_summary",
+                                    "mid_shared_send",
                                     "before_shared_push",
                                     "before_rewind"};
 

@@ -15,6 +15,7 @@
  *   before_shared_summary  a summary is to go into the shared log, nothing was sent
  *   before_shared_compaction  it is in the transaction, which is not committed
  *   after_shared_summary   it is in the shared log, and not read back
+ *   mid_shared_send  a line of a file is on its way into the shared log, in a transaction that is not committed
  *   before_shared_push     lost lines are in the transaction, but for the last
  *   before_rewind          lines are kept in a file, the copy is as it was
  *   before_append   a batch is reserved, nothing is in the file

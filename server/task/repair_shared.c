@@ -151,7 +151,8 @@ static bool push(struct repairing *r)
 {
     struct ld_message why = {""};
     const struct ld_shared_place start = {.generation = LD_ANY_GENERATION};
-    struct ld_shared_sender s = {.log = r->log, .node = r->node, .id = r->id, .why = &why};
+    struct ld_shared_sender s = {
+        .log = r->log, .node = r->node, .id = r->id, .why = &why, .is_over = ld_progress_is_over, .arg = r->progress};
 
     if (r->id == 0 && !may_make(r))
         return false;

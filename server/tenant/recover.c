@@ -110,7 +110,9 @@ bool ld_progress_is_over(void *progress)
 {
     const struct ld_progress *p = progress;
 
-    return p != NULL && atomic_load_explicit(&p->is_stopping, memory_order_relaxed);
+    while (p != NULL && !atomic_load_explicit(&p->is_stopping, memory_order_relaxed))
+        p = p->above;
+    return p != NULL;
 }
 
 void ld_progress_add(struct ld_progress *progress, uint64_t n)

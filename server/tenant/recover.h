@@ -26,8 +26,10 @@ struct ld_recovered {
 /* Of folds that run in any threads, of files and of a shared log: how far they are, and whether they are to end. */
 struct ld_progress {
     atomic_bool is_stopping;
-    _Atomic uint64_t n_lines;
-    atomic_size_t n_tenants; /* opened by ld_tenants_open_all */
+    struct ld_progress *above;  /* whose end is this one's as well; NULL: nobody's */
+    _Atomic uint64_t n_lines;   /* folded */
+    _Atomic uint64_t n_renewed; /* of copies that are read anew, and folded behind that */
+    atomic_size_t n_tenants;    /* opened by ld_tenants_open_all */
 };
 
 /* For what asks a function whether to go on: false without a progress. */

@@ -106,7 +106,7 @@ static enum ld_shared_rc run(struct ld_tenant *t, const struct ld_shared_batch *
     t->tail_us += ld_monotonic_us() - f.appended_us;
     s->n_followed += from->n;
     ld_count(&t->world->metrics->shared.followed_rows, from->n);
-    ld_progress_add(t->world->progress, from->n);
+    ld_progress_add(t->progress, from->n);
     return LD_SHARED_OK;
 }
 

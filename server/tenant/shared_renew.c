@@ -179,7 +179,8 @@ static enum ld_shared_rc take_batch(void *arg, const struct ld_shared_batch *b)
         rc = renew_lines(r, b, &have);
     ld_text_close(&have);
     if (rc == LD_SHARED_OK) {
-        ld_progress_add(r->t->world->progress, b->n);
+        if (r->t->progress != NULL)
+            atomic_fetch_add_explicit(&r->t->progress->n_renewed, b->n, memory_order_relaxed);
         r->at = b->at;
         r->at_ms = b->at_ms;
         if (r->at.seq == r->compared && r->last > r->compared)
@@ -389,7 +390,7 @@ static enum ld_shared_rc follow_books(struct ld_tenant *t, bool is_model_kept, s
 static enum ld_shared_rc fold_anew(struct ld_tenant *t, struct ld_message *why)
 {
     struct ld_recovered r = {.engine = NULL};
-    const int rc = ld_recover(&r, t->store, t->db_path, t->snapshot_path, false, t->world->progress, why);
+    const int rc = ld_recover(&r, t->store, t->db_path, t->snapshot_path, false, t->progress, why);
 
     if (rc != LD_STORE_OK)
         return rc == LD_STORE_NOMEM ? LD_SHARED_NOMEM : rc == LD_STORE_CORRUPT ? LD_SHARED_FORKED : LD_SHARED_DOWN;

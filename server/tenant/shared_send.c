@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "base/alloc.h"
+#include "base/failpoint.h"
 #include "json/json_out.h"
 
 #define BATCH_BYTES ((size_t)1 << 20)
@@ -106,6 +107,13 @@ bool ld_shared_may_send(struct ld_shared_sender *s)
     return s->rc == LD_SHARED_OK;
 }
 
+bool ld_shared_may_go_on(struct ld_shared_sender *s)
+{
+    if (s->rc == LD_SHARED_OK && s->is_over != NULL && s->is_over(s->arg))
+        s->rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, s->why, "the server is stopping");
+    return s->rc == LD_SHARED_OK;
+}
+
 static bool put(struct ld_shared_sender *s)
 {
     const struct ld_shared_batch b = ld_shared_last_sent(s);
@@ -122,7 +130,8 @@ int ld_shared_send_row(void *sender, const struct ld_row *row)
 {
     struct ld_shared_sender *s = sender;
 
-    if (s->n > 0 && !put(s))
+    ld_failpoint("mid_shared_send");
+    if (!ld_shared_may_go_on(s) || (s->n > 0 && !put(s)))
         return 1;
     (void)ld_text_export(&s->body, row->text, row->n_text, row->answer);
     s->at.seq = row->seq;

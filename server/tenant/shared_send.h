@@ -30,11 +30,15 @@ struct ld_shared_sender {
     int64_t at_ms;
     enum ld_shared_rc rc;
     struct ld_message *why;
+    bool (*is_over)(void *arg); /* asked at each line: true ends it; NULL: nothing does */
+    void *arg;
 };
 
 /* In the turn: whether the log may have all lines that this program knows, since nobody looks through those that come.
  * False with s->rc and *s->why. */
 bool ld_shared_may_send(struct ld_shared_sender *s);
+/* Unless the server stops: false with s->rc and *s->why. */
+bool ld_shared_may_go_on(struct ld_shared_sender *s);
 /* For ld_store_read. Not 0: s->rc tells. */
 int ld_shared_send_row(void *sender, const struct ld_row *row);
 /* The line that is kept, to be the turn's last batch. */

@@ -113,6 +113,8 @@ struct ld_tenant *ld_tenant_new(const struct ld_world *world, const char *name)
     t->readers = &whole->readers;
     t->batch = &whole->batch;
     t->world = world;
+    t->progress = world->progress;
+    t->served.above = world->progress;
     t->queue->turn = (struct ld_turn){.tenant = t, .ops = &turns};
     kb_ids_init(&t->batch->ids, ld_hash_key());
     atomic_init(&t->readers->n_holders, 1);

@@ -154,6 +154,7 @@ int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const c
     adopt(t, &recovered);
     if ((rc = open_books(t, why)) != LD_STORE_OK || (rc = ld_shared_catch_up(t, why)) != LD_STORE_OK)
         goto out;
+    t->progress = &t->served;
     t->tail_us = t->seq > t->snapshot_seq ? ld_monotonic_us() - start_us : 0;
     if (t->seq == 0 && initial == NULL) {
         rc = ld_fail_as(world->shared != NULL ? LD_STORE_IO : LD_STORE_EMPTY, why, "%.400s: the log is empty",

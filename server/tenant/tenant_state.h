@@ -31,6 +31,7 @@
 #include "base/message.h"
 #include "base/names.h"
 #include "tenant/books.h"
+#include "tenant/recover.h"
 #include "tenant/shared_state.h"
 #include "tenant/task.h"
 #include "tenant/tenant.h"
@@ -52,6 +53,8 @@ struct ld_tenant {
     struct ld_task *tasks; /* queue->lock */
     struct ld_books books; /* none where the tenant is read-only */
     struct ld_shared shared;
+    struct ld_progress *progress; /* the world's while it is opened, then `served`: traffic is no progress of a start */
+    struct ld_progress served;
 
     /* What readers see: readers->lock. */
     struct kb_engine *engine;

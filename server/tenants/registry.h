@@ -56,15 +56,18 @@ bool ld_tenants_await(struct ld_tenants *r, const char *name, struct ld_tenant_w
  * exists: the caller then submits LD_OP_SETTINGS to it). Blocks on fsyncs: call it from the work pool. */
 int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_settings *settings, struct ld_problem *p);
 
-/* The same from a file that has been made elsewhere in the data folder, closed and synced (and a snapshot of its model
- * at `snapshot`, when there is one): all or nothing. */
-int ld_tenants_adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
-                     struct ld_problem *p);
+/* A tenant's file that has been made elsewhere in the data folder, closed and synced. */
+struct ld_tenant_file {
+    const char *path, *snapshot; /* snapshot: of its model, where there is one */
+    bool (*is_over)(void *arg);  /* asked on a long way: true ends it with 503; NULL: nothing does */
+    void *arg;
+};
+/* The same from a file: all or nothing. */
+int ld_tenants_adopt(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p);
 
-/* A tenant's closed file in the place of its own, and a snapshot of its model likewise: from one moment to the next, in
+/* A file in the place of the tenant's own, and a snapshot of its model likewise: from one moment to the next, in
  * memory and on the disk. Who asks for the tenant meanwhile waits. 0, or -1 (404, 503: somebody has it in use, 507). */
-int ld_tenants_replace(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
-                       struct ld_problem *p);
+int ld_tenants_replace(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p);
 
 /* Whether there is a tenant of that name, in memory or not. */
 bool ld_tenants_has(struct ld_tenants *r, const char *name);

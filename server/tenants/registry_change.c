@@ -226,11 +226,11 @@ int ld_tenants_create(struct ld_tenants *r, const char *name, const struct ld_se
 }
 
 /* Moved into place whole, so that a death in between leaves nothing or what the next start takes in. */
-static void adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot, struct ld_problem *p)
+static void adopt(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p)
 {
     struct ld_message why;
 
-    if (ld_folder_place(r->world->data_dir, name, file, snapshot) != 0) {
+    if (ld_folder_place(r->world->data_dir, name, file->path, file->snapshot) != 0) {
         ld_problem_set(p, 507, "the tenant's file cannot be put into the data folder");
     } else if (open_and_show(r, name, NULL, &why) == LD_STORE_OK) {
         register_or_remove(r, name, p);
@@ -241,14 +241,13 @@ static void adopt(struct ld_tenants *r, const char *name, const char *file, cons
     }
 }
 
-int ld_tenants_adopt(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
-                     struct ld_problem *p)
+int ld_tenants_adopt(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p)
 {
     if (r->nodes != NULL)
         return ld_nodes_adopt(r, name, file, p);
     pthread_mutex_lock(&r->change_lock);
     if (is_free(r, name, p))
-        adopt(r, name, file, snapshot, p);
+        adopt(r, name, file, p);
     pthread_mutex_unlock(&r->change_lock);
     return p->status == 0 ? 0 : -1;
 }

@@ -131,7 +131,7 @@ bool ld_rate_take_over(struct ld_tenants *r, const char *name, const struct ld_r
 /* registry_common.c. Sees what has changed. */
 void ld_tenants_follow_common(struct ld_tenants *r);
 /* registry_import.c. As ld_tenants_adopt, into the log: the file is left as it is. */
-int ld_nodes_adopt(struct ld_tenants *r, const char *name, const char *file, struct ld_problem *p);
+int ld_nodes_adopt(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p);
 
 /* registry_held.c */
 void ld_tenants_hold_work(struct ld_tenants *r);

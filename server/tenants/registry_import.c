@@ -28,6 +28,14 @@ static void settle(struct ld_shared_sender *s, const struct ld_shared_batch *b)
         s->rc = s->log->ops->settle(s->log, s->id, b, s->why);
 }
 
+/* What reading the file has come to. */
+static enum ld_shared_rc judge_file(int rc, struct ld_message *why)
+{
+    if (rc == LD_STORE_OK || rc == LD_STORE_NOMEM)
+        return rc == LD_STORE_OK ? LD_SHARED_OK : LD_SHARED_NOMEM;
+    return (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, why, "the file cannot be read");
+}
+
 static void append_last(struct ld_shared_sender *s)
 {
     const struct ld_shared_batch b = ld_shared_last_sent(s);
@@ -90,12 +98,14 @@ static void compact(struct ld_shared_sender *s, struct ld_store *store, uint64_t
 
     ld_text_init(&b.pack.body);
     s->rc = s->log->ops->put(s->turn, &last, s->why);
-    if (s->rc == LD_SHARED_OK &&
-        (ld_store_read(store, first - 1, (size_t)(kept - first), ld_shared_pack_row, &b.pack) != LD_STORE_OK ||
-         ld_store_each_book(store, keep_book, &b) != LD_STORE_OK))
-        s->rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, s->why, "the file cannot be read");
-    ld_shared_pack_end(&b.pack);
     if (s->rc == LD_SHARED_OK) {
+        int rc = ld_store_read(store, first - 1, (size_t)(kept - first), ld_shared_pack_row, &b.pack);
+        if (rc == LD_STORE_OK)
+            rc = ld_store_each_book(store, keep_book, &b);
+        s->rc = judge_file(rc, s->why);
+    }
+    ld_shared_pack_end(&b.pack);
+    if (ld_shared_may_go_on(s)) {
         const struct ld_shared_summary summary = {
             .last = kept - 1, .batch = b.pack.batch, .n = b.pack.n, .book = b.book, .n_books = b.n_books};
         s->rc = s->log->ops->compact(s->turn, &summary, s->why);
@@ -106,10 +116,22 @@ static void compact(struct ld_shared_sender *s, struct ld_store *store, uint64_t
 
 /* --- all of it --------------------------------------------------------------------------------------------- */
 
+/* Whether others have made it. A turn that was lost is BEHIND as well, and tells nothing of the name. */
+static bool is_taken(const struct ld_shared_sender *s, const char *name)
+{
+    struct ld_shared_tenant found;
+    struct ld_message why;
+    bool is_new = false;
+
+    return s->log->ops->find(s->log, name, false, &found, &is_new, &why) == LD_SHARED_OK && found.tip.seq > 0;
+}
+
 static void refuse(const struct ld_shared_sender *s, const char *name, struct ld_problem *p)
 {
-    if (s->rc == LD_SHARED_BEHIND)
+    if (s->rc == LD_SHARED_BEHIND && is_taken(s, name))
         ld_problem_set(p, 409, "tenant '%s' exists", name);
+    else if (s->rc == LD_SHARED_BEHIND)
+        ld_problem_set(p, 503, "the turn in the shared log was lost and nothing was made: ask again");
     else if (s->rc == LD_SHARED_UNKNOWN)
         ld_problem_set(p, 503, "it is not known whether the tenant was made: look whether it is there");
     else
@@ -117,10 +139,12 @@ static void refuse(const struct ld_shared_sender *s, const char *name, struct ld
                        s->why->text[0] != '\0' ? s->why->text : ld_shared_say(s->rc));
 }
 
-static void send_store(struct ld_tenants *r, const char *name, struct ld_store *store, struct ld_problem *p)
+static void send_store(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file,
+                       struct ld_store *store, struct ld_problem *p)
 {
     struct ld_message why = {""};
-    struct ld_shared_sender s = {.log = r->world->shared, .node = r->world->node, .why = &why};
+    struct ld_shared_sender s = {
+        .log = r->world->shared, .node = r->world->node, .why = &why, .is_over = file->is_over, .arg = file->arg};
     uint64_t first = 1, kept = 1;
 
     ld_text_init(&s.body);
@@ -129,8 +153,8 @@ static void send_store(struct ld_tenants *r, const char *name, struct ld_store *
         int rc = find_start(store, &first, &kept);
         if (rc == LD_STORE_OK)
             rc = ld_store_read(store, kept - 1, SIZE_MAX, ld_shared_send_row, &s);
-        if (s.rc == LD_SHARED_OK && (rc != LD_STORE_OK || s.n == 0))
-            s.rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, &why, "the file cannot be read");
+        if (s.rc == LD_SHARED_OK)
+            s.rc = judge_file(rc == LD_STORE_OK && s.n == 0 ? LD_STORE_CORRUPT : rc, &why);
     }
     if (s.rc == LD_SHARED_OK && kept > 1)
         compact(&s, store, first, kept);
@@ -143,17 +167,17 @@ static void send_store(struct ld_tenants *r, const char *name, struct ld_store *
     ld_text_close(&s.body);
 }
 
-int ld_nodes_adopt(struct ld_tenants *r, const char *name, const char *file, struct ld_problem *p)
+int ld_nodes_adopt(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p)
 {
     struct ld_store *store = NULL;
     struct ld_message why;
 
     if (!ld_tenant_name_is_valid(name))
         ld_problem_set(p, 400, "no tenant can have this name");
-    else if (ld_store_open_readonly(&store, file, &why) != LD_STORE_OK)
+    else if (ld_store_open_readonly(&store, file->path, &why) != LD_STORE_OK)
         ld_problem_set(p, 503, "the tenant's file cannot be read back");
     else
-        send_store(r, name, store, p);
+        send_store(r, name, file, store, p);
     ld_store_close(store);
     if (p->status != 0)
         return -1;

@@ -105,14 +105,13 @@ int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_re
     return rc;
 }
 
-int ld_tenants_replace(struct ld_tenants *r, const char *name, const char *file, const char *snapshot,
-                       struct ld_problem *p)
+int ld_tenants_replace(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p)
 {
     struct ld_member *member = take_member(r, name, p);
 
     if (member == NULL)
         return -1;
-    const int rc = ld_folder_replace(r->world->data_dir, name, file, snapshot);
+    const int rc = ld_folder_replace(r->world->data_dir, name, file->path, file->snapshot);
     if (rc >= 0)
         atomic_store(&member->tip, 0);
     if (rc > 0)

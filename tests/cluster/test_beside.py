@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import random
+import signal
 import time
 
 import pytest
@@ -188,6 +189,77 @@ def test_nothing_is_left_of_a_tenant_that_comes_while_its_server_dies(own, tmp_p
                 b.call("PUT", f"/tenants/into{i}", {"algorithm": "ts"}, expect=201)
     finally:
         servers.close()
+
+
+def file_with_summary(folder):
+    """Of a tenant whose log was compacted at a server that was alone."""
+    alone = Server(folder)
+    try:
+        alone.start()
+        one = Client(alone)
+        one.put_tenant("short", algorithm="ucb", default_reward=None)
+        play([one], "short", 60, random.Random(1))
+        assert one.call("POST", "/tenants/short/compact", {"keep_events": 20}).json["compacted"]
+        return one.call("POST", "/tenants/short/snapshot").content
+    finally:
+        alone.close()
+
+
+class Held:
+    """A server at which a file that comes stands still at a point, its transaction open in PostgreSQL."""
+
+    def __init__(self, cluster, folder, point):
+        self.cluster, self.gate, self.copy = cluster, folder / "gate", file_with_summary(folder)
+        self.servers, self.pool = Servers(folder, cluster.url, n=0), concurrent.futures.ThreadPoolExecutor(1)
+        self.servers.add(env={"LAPLACED_FAILPOINT": f"{point}@{self.gate}"})
+        self.servers.ready()
+        self.api = self.servers.clients()[0]
+        self.gate.touch()
+        self.answer = self.pool.submit(self.send, (201, 409, 503))
+        self.pid = wait_for(lambda: cluster.primary.sql("SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction' AND backend_xid IS NOT NULL"))
+
+    def send(self, expect):
+        return self.api.call("PUT", "/tenants/lost/snapshot", raw=self.copy, kind="application/vnd.sqlite3", expect=expect)
+
+    def go_on(self):
+        """What the caller is told."""
+        self.gate.unlink()
+        return self.answer.result(60)
+
+    def close(self):
+        self.gate.unlink(missing_ok=True)
+        self.pool.shutdown()
+        self.servers.close()
+
+
+@pytest.mark.parametrize("point", ["mid_shared_send", "before_shared_compaction"])
+def test_a_turn_that_is_lost_under_a_tenant_that_comes_is_no_tenant(own, tmp_path, point):
+    held = Held(own, tmp_path, point)
+    try:
+        own.primary.sql(f"SELECT pg_terminate_backend({held.pid})")
+        told = held.go_on()
+        assert told.status == 503 and "nothing was made" in told.json["detail"], told.text
+        held.api.call("GET", "/tenants/lost", expect=404)
+        held.send(201)
+        held.send(409)
+    finally:
+        held.close()
+
+
+def test_a_stop_ends_an_import_into_the_log(own, tmp_path):
+    held = Held(own, tmp_path, "mid_shared_send")
+    try:
+        held.api.server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: "stopping: 1 requests" in held.api.server.log())
+        told = held.go_on()
+        assert told.status == 503 and "stopping" in told.json["detail"], told.text
+        assert held.api.server.terminate() == 0, held.api.server.log()[-2000:]
+        assert own.primary.sql("SELECT count(*) FROM laplaced.tenant WHERE name = 'lost'") == "0"
+        held.api.server.start()
+        held.servers.ready()
+        held.send(201)
+    finally:
+        held.close()
 
 
 # ---- evaluations

@@ -420,7 +420,7 @@ START_TEST(a_tenant_is_adopted_whole_or_not_at_all)
         ck_assert_int_eq(access(snapshot, F_OK), 0);
         if (is_full)
             limit_files(1);
-        const int rc = ld_tenants_adopt(tenants, "t", path, snapshot, &p);
+        const int rc = ld_tenants_adopt(tenants, "t", &(struct ld_tenant_file){path, snapshot, NULL, NULL}, &p);
         mend_disk();
         struct ld_tenant *t = ld_tenants_find(tenants, "t");
         ck_assert_int_eq(rc, is_full ? -1 : 0);
@@ -429,9 +429,11 @@ START_TEST(a_tenant_is_adopted_whole_or_not_at_all)
         ld_spool_remove(path);
     }
     put_text(path, "x", 1);
-    ck_assert(ld_tenants_adopt(tenants, "t", path, snapshot, &p) != 0 && p.status == 409);
+    ck_assert(ld_tenants_adopt(tenants, "t", &(struct ld_tenant_file){path, snapshot, NULL, NULL}, &p) != 0 &&
+              p.status == 409);
     ld_problem_init(&p);
-    ck_assert(ld_tenants_adopt(tenants, "../t", path, snapshot, &p) != 0 && p.status == 400);
+    ck_assert(ld_tenants_adopt(tenants, "../t", &(struct ld_tenant_file){path, snapshot, NULL, NULL}, &p) != 0 &&
+              p.status == 400);
     ld_tenants_close(tenants);
     ck_assert_int_eq(ld_tenants_open(&tenants, &world, &why), 0);
     struct ld_tenant *t = ld_tenants_find(tenants, "t");
@@ -502,9 +504,11 @@ START_TEST(a_tenant_that_is_replaced_is_read_only_no_more)
         ck_assert_int_eq(take_in(path, from, &restored, &p), 201);
         snprintf(snapshot, sizeof snapshot, "%s" LD_RESTORE_SNAPSHOT, path);
         if (i == 0)
-            ck_assert_int_eq(ld_tenants_adopt(tenants, "t", path, snapshot, &p), 0);
+            ck_assert_int_eq(ld_tenants_adopt(tenants, "t", &(struct ld_tenant_file){path, snapshot, NULL, NULL}, &p),
+                             0);
         else
-            ck_assert_int_eq(ld_tenants_replace(tenants, "t", path, snapshot, &p), 0);
+            ck_assert_int_eq(ld_tenants_replace(tenants, "t", &(struct ld_tenant_file){path, snapshot, NULL, NULL}, &p),
+                             0);
         ck_assert_int_eq(ld_folder_path(dir, "t", LD_READ_ONLY_SUFFIX, file), 0);
         if (i == 0)
             ck_assert_int_eq(ld_snapshot_write(file, 9, "why", 3, &why), 0);
