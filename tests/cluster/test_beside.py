@@ -126,7 +126,7 @@ def test_a_tenant_whose_log_was_compacted_comes_with_its_summary(three, trio, wa
                 assert len({json.dumps({k: v for k, v in c.call("GET", f"/tenants/{name}/{what}").json.items() if k not in ("tenant", "window", "warnings", "unknown")}, sort_keys=True)
                             for c, name in ((one, source), (api, target), (late, target))}) == 1, what
         play(three, target, 60, random.Random(2), first=2000)
-        assert three[1].call("POST", f"/tenants/{target}/compact", {"keep_events": 5}).json["compacted"]
+        assert three[1].call("POST", f"/tenants/{target}/compact", {"keep_events": 5}, expect=(200, 202)).json["compacted"]  # a server of another case may be missed
         three[2].call("DELETE", f"/tenants/{target}/users/u1", expect=(200, 202, 404))
         fresh = Client(trio.add())
         wait_for(lambda: fresh.call("GET", f"/tenants/{target}", expect=(200, 404, 503)).status == 200)
