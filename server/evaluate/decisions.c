@@ -27,6 +27,7 @@ void ld_decisions_close(struct ld_decisions *d)
         kb_free(d->features[i]);
     kb_free(d->features);
     kb_free(d->is_offered);
+    kb_free(d->was_offered);
     kb_free(d->offered);
     kb_free((void *)d->offered_features);
     kb_free(d->place);
@@ -159,7 +160,7 @@ static bool make_room(struct ld_decisions *d, size_t n)
     if (n <= from)
         return true;
     if (!widen(&d->features, from, to, sizeof *d->features) || !widen(&d->is_offered, from, to, sizeof(bool)) ||
-        !widen(&d->offered, from, to, sizeof *d->offered) ||
+        !widen(&d->was_offered, from, to, sizeof(bool)) || !widen(&d->offered, from, to, sizeof *d->offered) ||
         !widen(&d->offered_features, from, to, sizeof *d->offered_features) ||
         !widen(&d->place, from, to, sizeof *d->place))
         return false;
@@ -203,6 +204,15 @@ void ld_decisions_offer(struct ld_decisions *d, uint32_t arm, bool is_offered)
     if (d->is_offered[arm] != is_offered)
         d->epoch++;
     d->is_offered[arm] = is_offered;
+}
+
+void ld_decisions_count(struct ld_decisions *d)
+{
+    d->n_counted = 0;
+    for (size_t i = 0; i < d->arms.n; i++) {
+        d->was_offered[i] = d->is_offered[i];
+        d->n_counted += d->is_offered[i];
+    }
 }
 
 static void list_offered(struct ld_decisions *d)

@@ -95,6 +95,7 @@ struct ld_decisions {
      * Decisions there were among all of them where there were as many. */
     bool is_own, has_catalogue; /* a log of ours; it says who is offered, from some line on */
     bool is_counting, is_counted;
+    bool *was_offered; /* [arms.n] which they are */
     size_t n_counted;
     double *context; /* [context_dim] of the decision in hand */
     /* the candidates of a decision that names its own: room for cap_named */
@@ -147,6 +148,8 @@ uint32_t ld_decisions_arm(struct ld_decisions *d, const char *id);
 /* Its features, zeroed, to be filled anew; NULL when arm_dim is 0. */
 double *ld_decisions_arm_features(struct ld_decisions *d, uint32_t arm);
 void ld_decisions_offer(struct ld_decisions *d, uint32_t arm, bool is_offered);
+/* What is offered now is what was counted. */
+void ld_decisions_count(struct ld_decisions *d);
 size_t ld_decisions_n_offered(struct ld_decisions *d);
 /* The candidates of a decision that names none: the arms offered, and the one chosen whatever it is. */
 void ld_decisions_candidates(struct ld_decisions *d, uint32_t chosen, struct ld_logged *ev);

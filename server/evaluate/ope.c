@@ -325,7 +325,7 @@ static int count_arms(struct ld_ope_run *u)
     if (rc != 0 && u->is_counted)
         rc = 0;
     if (rc == 0 && !log->has_catalogue)
-        log->n_counted = log->arms.n;
+        ld_decisions_count(log);
     log->is_counted = rc == 0;
     return rc;
 }

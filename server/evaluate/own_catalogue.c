@@ -51,10 +51,21 @@ static int put_arm(struct ld_own_catalogue *c, const struct kb_ev_arm *a)
     return arm != KB_ID_NONE ? set_flags(c, arm, a->is_active, a->is_stopped) : -1;
 }
 
+/* Of a summary without a catalogue: it was shown before. */
+static int show_arm(struct ld_own_catalogue *c, const struct kb_ev_arm *a)
+{
+    const uint32_t arm = ld_own_arm(c->d, c->arm_dim, a->id, a->features);
+
+    if (arm == KB_ID_NONE)
+        return -1;
+    ld_decisions_offer(c->d, arm, true);
+    return 0;
+}
+
 static void begin_catalogue(struct ld_own_catalogue *c, bool is_replace)
 {
     if (c->d->is_counting && !c->d->has_catalogue)
-        c->d->n_counted = c->d->arms.n;
+        ld_decisions_count(c->d);
     c->d->has_catalogue = true;
     for (uint32_t i = 0; (!c->is_told || is_replace) && i < c->d->arms.n; i++)
         ld_decisions_offer(c->d, i, false);
@@ -95,10 +106,7 @@ int ld_own_catalogue_summary(struct ld_own_catalogue *c, const struct kb_ev_summ
                                       .features = known->features,
                                       .is_active = known->is_active && known->is_in_catalogue,
                                       .is_stopped = known->is_stopped};
-        if (is_told)
-            rc = put_arm(c, &arm);
-        else if (ld_own_arm(c->d, c->arm_dim, arm.id, arm.features) == KB_ID_NONE)
-            rc = -1;
+        rc = is_told ? put_arm(c, &arm) : show_arm(c, &arm);
     }
     return rc;
 }

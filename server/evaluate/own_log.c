@@ -56,7 +56,7 @@ void ld_own_log_begin(struct ld_own_log *s)
 {
     s->d->is_own = true;
     for (uint32_t i = 0; s->d->is_counted && i < s->d->arms.n; i++)
-        ld_decisions_offer(s->d, i, i < s->d->n_counted);
+        ld_decisions_offer(s->d, i, s->d->was_offered[i]);
 }
 
 /* --- what a decision comes to ------------------------------------------------------------------------------ */
