@@ -69,8 +69,8 @@ def test_windows_have_their_length_whoever_decides(skewed):
     clients = skewed.clients()
     clients[0].put_tenant("windows", algorithm="ts", reward_window_s=8, default_reward=0)
     observed_at(clients[1], "windows", "ahead")
-    decisions = [c.select("u", candidates=["a", "b"], tenant="windows")["decision"] for c in clients for _ in range(2)]
     begun = time.monotonic()
+    decisions = [c.select("u", candidates=["a", "b"], tenant="windows")["decision"] for c in clients for _ in range(2)]
     for k in range(3):
         clients[(k + 1) % 3].reward(decisions[2 * k], 1, tenant="windows")
     if time.monotonic() - begun > 6:
