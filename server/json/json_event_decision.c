@@ -15,7 +15,7 @@ static const struct ld_row candidate_rows[] = {
 
 /* All slots, the one drawn first; `arm` and `features` of the line repeat that one for readers who know no slates. A
  * slate of one is not written, and refused: one decision has one spelling. */
-static const struct ld_list slate = {LD_ROWS(slot_rows), sizeof(struct kb_ev_slot), LD_LIST_OBJECTS, NULL};
+static const struct ld_list slate = {LD_ROWS(slot_rows), sizeof(struct kb_ev_slot), .shape = LD_LIST_OBJECTS};
 /* Of slots with names, one for each arm of the slate, or for the only arm. `context` where it is not that of the line.
  */
 static const struct ld_row draw_rows[] = {
@@ -26,13 +26,14 @@ static const struct ld_row draw_rows[] = {
     NUMBER("level", OPTIONAL, offsetof(struct kb_ev_draw, level), &level),
     NUMBER("candidates", OPTIONAL, offsetof(struct kb_ev_draw, n_candidates), &candidates),
 };
-static const struct ld_list draws = {LD_ROWS(draw_rows), sizeof(struct kb_ev_draw), LD_LIST_OBJECTS, NULL};
+static const struct ld_list draws = {LD_ROWS(draw_rows), sizeof(struct kb_ev_draw), .shape = LD_LIST_OBJECTS};
 /* An id for each candidate, or with its features where they were given inline. */
-static const struct ld_list among = {LD_ROWS(candidate_rows), sizeof(struct kb_ev_slot), LD_LIST_SHORT, NULL};
+static const struct ld_list among = {LD_ROWS(candidate_rows), sizeof(struct kb_ev_slot), .shape = LD_LIST_SHORT};
 
 /* [arm, propensity] of what could be drawn. */
-static void read_odds(struct ld_in *in, const struct ld_value *v, struct kb_ev_odds *out)
+static void read_odds(struct ld_in *in, const struct ld_value *v, void *item)
 {
+    struct kb_ev_odds *out = item;
     if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != 2) {
         ld_in_fault(in, NULL, "expected [arm, propensity]");
         return;
@@ -41,22 +42,12 @@ static void read_odds(struct ld_in *in, const struct ld_value *v, struct kb_ev_o
     (void)ld_in_real(in, ld_item_of(v, 1), &probability, &out->propensity);
 }
 
-static const void *read_all_odds(struct ld_in *in, const struct ld_value *v, size_t *n)
-{
-    struct kb_ev_odds *odds = ld_in_alloc(in, ld_n_items(v), sizeof *odds);
-    for (; odds != NULL && *n < ld_n_items(v); (*n)++) {
-        const size_t here = ld_in_item(in, v, *n);
-        read_odds(in, ld_item_of(v, *n), &odds[*n]);
-        ld_in_leave(in, here);
-    }
-    return odds;
-}
-
 static const struct ld_row odds_rows[] = {
     ID("arm", 0, offsetof(struct kb_ev_odds, arm)),
     PROBABILITY("propensity", 0, offsetof(struct kb_ev_odds, propensity)),
 };
-static const struct ld_list odds = {LD_ROWS(odds_rows), sizeof(struct kb_ev_odds), LD_LIST_TUPLES, read_all_odds};
+static const struct ld_list odds = {LD_ROWS(odds_rows), sizeof(struct kb_ev_odds), .shape = LD_LIST_TUPLES,
+                                    .read_item = read_odds};
 
 /* Propensity and mean are those of slot 0 at the time, and kept as told: a fold does not decide again, and could not,
  * since the kernels of another machine round otherwise. Offline estimators need nothing else from the model. */

@@ -5,7 +5,7 @@ static const struct ld_row sums_rows[] = {
     REAL("energy", 0, offsetof(struct sums, energy)),
     REAL("log_det", 0, offsetof(struct sums, log_det)),
 };
-static const struct ld_list mixture = {LD_ROWS(sums_rows), sizeof(struct sums), LD_LIST_OBJECTS, NULL};
+static const struct ld_list mixture = {LD_ROWS(sums_rows), sizeof(struct sums), .shape = LD_LIST_OBJECTS};
 
 static const struct ld_row evidence_rows[] = {
     REAL("square", 0, EV(dictionary.square)),
@@ -21,7 +21,7 @@ static const struct ld_row point_rows[] = {
     FROM_ONE("event", 0, offsetof(struct kb_ev_atom, event)),
     PROBABILITY("probability", 0, offsetof(struct kb_ev_atom, probability)),
 };
-static const struct ld_list points = {LD_ROWS(point_rows), sizeof(struct kb_ev_atom), LD_LIST_OBJECTS, NULL};
+static const struct ld_list points = {LD_ROWS(point_rows), sizeof(struct kb_ev_atom), .shape = LD_LIST_OBJECTS};
 
 #define DICTIONARY                                                                                                     \
     HEAD, FLAG("reset", 0, EV(dictionary.is_reset)), FLAG("begun", OPTIONAL, EV(dictionary.is_begun)),                 \
@@ -49,7 +49,7 @@ static const struct ld_row tuning_rows[] = {
 static const struct ld_rows tuning = LD_ROWS(tuning_rows);
 const struct ld_rows ld_scale_rows = {tuning_rows, 9};
 const struct ld_row ld_scale_row = {.kind = LD_ROW_REAL, .rule = &positive};
-const struct ld_list ld_tunings_list = {LD_ROWS(tuning_rows), sizeof(struct kb_tuning), LD_LIST_OBJECTS, NULL};
+const struct ld_list ld_tunings_list = {LD_ROWS(tuning_rows), sizeof(struct kb_tuning), .shape = LD_LIST_OBJECTS};
 
 void ld_text_tuning(struct ld_text *t, const struct kb_tuning *of, bool is_found)
 {
@@ -62,14 +62,14 @@ void ld_text_tuning(struct ld_text *t, const struct kb_tuning *of, bool is_found
 /* What a reset puts in force must all be in the line, since nothing of it is drawn or measured again in a fold, and
  * comes before the points, of which there may be thousands. Lengthscales are any positive numbers: medians of real data
  * are not confined to what a configuration may ask for. */
+#define IN_FORCE                                                                                                       \
+    WORD("representation", 0, EV(dictionary.repr), kb_repr_words),                                                     \
+        LENGTHSCALE("context_lengthscale", EV(dictionary.context_lengthscale)),                                        \
+        LENGTHSCALE("arm_lengthscale", EV(dictionary.arm_lengthscale)),                                                \
+        OBJECT("evidence", LD_ROW_HAS, 0, EV(dictionary.has_evidence), &evidence), BY, POINTS
 static const struct ld_row reset[] = {
     DICTIONARY,
-    WORD("representation", 0, EV(dictionary.repr), kb_repr_words),
-    LENGTHSCALE("context_lengthscale", EV(dictionary.context_lengthscale)),
-    LENGTHSCALE("arm_lengthscale", EV(dictionary.arm_lengthscale)),
-    OBJECT("evidence", LD_ROW_HAS, 0, EV(dictionary.has_evidence), &evidence),
-    BY,
-    POINTS,
+    IN_FORCE,
 };
 /* A reset under scales that the model has found. */
 static const struct ld_row tuned[] = {
@@ -77,12 +77,7 @@ static const struct ld_row tuned[] = {
     OBJECT("scales", 0, AT(tuning), 0, &tuning),
     COLUMN("scale", OPTIONAL | LD_ROW_SETS_N, EV(dictionary.scale), EV(dictionary.n_scale), &ld_scale_row),
     FROM_ONE("from", OPTIONAL, EV(dictionary.from)),
-    WORD("representation", 0, EV(dictionary.repr), kb_repr_words),
-    LENGTHSCALE("context_lengthscale", EV(dictionary.context_lengthscale)),
-    LENGTHSCALE("arm_lengthscale", EV(dictionary.arm_lengthscale)),
-    OBJECT("evidence", LD_ROW_HAS, 0, EV(dictionary.has_evidence), &evidence),
-    BY,
-    POINTS,
+    IN_FORCE,
 };
 /* Adds its points to the dictionary in force, and changes nothing else. */
 static const struct ld_row admission[] = {

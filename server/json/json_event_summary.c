@@ -35,8 +35,9 @@ static const struct ld_row part_users[] = {
 };
 
 /* [u, v, weight] by users' numbers. */
-static void read_link(struct ld_in *in, const struct ld_value *v, struct kb_ev_link *out)
+static void read_link(struct ld_in *in, const struct ld_value *v, void *item)
 {
+    struct kb_ev_link *out = item;
     uint32_t *ends[] = {&out->u, &out->v};
     if (!ld_is(v, LD_V_ARRAY) || ld_n_items(v) != 3) {
         ld_in_fault(in, NULL, "expected [user, user, weight]");
@@ -47,23 +48,13 @@ static void read_link(struct ld_in *in, const struct ld_value *v, struct kb_ev_l
     (void)ld_in_real(in, ld_item_of(v, 2), &real, &out->weight);
 }
 
-static const void *read_links(struct ld_in *in, const struct ld_value *v, size_t *n)
-{
-    struct kb_ev_link *links = ld_in_alloc(in, ld_n_items(v), sizeof *links);
-    for (; links != NULL && *n < ld_n_items(v); (*n)++) {
-        const size_t here = ld_in_item(in, v, *n);
-        read_link(in, ld_item_of(v, *n), &links[*n]);
-        ld_in_leave(in, here);
-    }
-    return links;
-}
-
 static const struct ld_row link_rows[] = {
     NUMBER("u", 0, offsetof(struct kb_ev_link, u), &number),
     NUMBER("v", 0, offsetof(struct kb_ev_link, v), &number),
     REAL("weight", 0, offsetof(struct kb_ev_link, weight)),
 };
-static const struct ld_list links = {LD_ROWS(link_rows), sizeof(struct kb_ev_link), LD_LIST_TUPLES, read_links};
+static const struct ld_list links = {LD_ROWS(link_rows), sizeof(struct kb_ev_link), .shape = LD_LIST_TUPLES,
+                                     .read_item = read_link};
 
 static const struct ld_row part_graph[] = {
     PART_HEAD,
@@ -95,16 +86,16 @@ static const struct ld_row open_slot_rows[] = {
     FLAG("unlearned", OPTIONAL, offsetof(struct kb_ev_open_slot, is_unlearned)),
     FLAG("forgotten", OPTIONAL, offsetof(struct kb_ev_open_slot, is_forgotten)),
 };
-static const struct ld_list open_slots = {LD_ROWS(open_slot_rows), sizeof(struct kb_ev_open_slot), LD_LIST_OBJECTS,
-                                          NULL};
+static const struct ld_list open_slots = {LD_ROWS(open_slot_rows), sizeof(struct kb_ev_open_slot),
+                                          .shape = LD_LIST_OBJECTS};
 
 static const struct ld_row open_value_rows[] = {
     {"metric", LD_ROW_TEXT, 0, offsetof(struct kb_ev_open_value, metric), .rule = &ld_metric_name_rule},
     NUMBER("slot", 0, offsetof(struct kb_ev_open_value, slot), &number),
     REAL("value", 0, offsetof(struct kb_ev_open_value, value)),
 };
-static const struct ld_list open_values = {LD_ROWS(open_value_rows), sizeof(struct kb_ev_open_value), LD_LIST_OBJECTS,
-                                           NULL};
+static const struct ld_list open_values = {LD_ROWS(open_value_rows), sizeof(struct kb_ev_open_value),
+                                           .shape = LD_LIST_OBJECTS};
 
 static const struct ld_row part_decision[] = {
     PART_HEAD,
@@ -134,8 +125,8 @@ static const struct ld_row known_arm_rows[] = {
     REAL("reward_sum", 0, KNOWN(reward_sum)),
     REAL("square_sum", OPTIONAL, KNOWN(square_sum)),
 };
-static const struct ld_list known_arms = {LD_ROWS(known_arm_rows), sizeof(struct kb_ev_known_arm), LD_LIST_OBJECTS,
-                                          NULL};
+static const struct ld_list known_arms = {LD_ROWS(known_arm_rows), sizeof(struct kb_ev_known_arm),
+                                          .shape = LD_LIST_OBJECTS};
 
 static const struct ld_row part_arms[] = {
     PART_HEAD,

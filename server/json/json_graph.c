@@ -81,8 +81,10 @@ static const struct ld_row edge_rows[] = {
     {"v", LD_ROW_TEXT, .at = offsetof(struct kb_ev_edge, v)},
     {"weight", LD_ROW_REAL, .at = offsetof(struct kb_ev_edge, weight)},
 };
-const struct ld_list ld_edges_list = {{edge_rows, 3}, sizeof(struct kb_ev_edge), LD_LIST_TUPLES, read_edges};
-const struct ld_list ld_pairs_list = {{edge_rows, 2}, sizeof(struct kb_ev_edge), LD_LIST_TUPLES, read_pairs};
+const struct ld_list ld_edges_list = {
+    {edge_rows, 3}, sizeof(struct kb_ev_edge), .shape = LD_LIST_TUPLES, .read = read_edges};
+const struct ld_list ld_pairs_list = {
+    {edge_rows, 2}, sizeof(struct kb_ev_edge), .shape = LD_LIST_TUPLES, .read = read_pairs};
 
 #define IN_GRAPH(row_kind, member, number, list)                                                                       \
     {                                                                                                                  \
@@ -165,7 +167,8 @@ static const void *read_arms(struct ld_in *in, const struct ld_value *array, siz
     return arms;
 }
 
-const struct ld_list ld_arms_list = {LD_ROWS(arm_rows), sizeof(struct kb_ev_arm), LD_LIST_OBJECTS, read_arms};
+const struct ld_list ld_arms_list = {LD_ROWS(arm_rows), sizeof(struct kb_ev_arm), .shape = LD_LIST_OBJECTS,
+                                     .read = read_arms};
 
 #define IN_ARMS(row_kind, member, number, list)                                                                        \
     {                                                                                                                  \

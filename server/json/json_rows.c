@@ -61,7 +61,9 @@ static void read_time(struct ld_in *in, const struct ld_value *v, int64_t *at_ms
 
 static void read_item(struct ld_in *in, const struct ld_list *list, const struct ld_value *v, char *item)
 {
-    if (list->shape == LD_LIST_SHORT && !ld_is(v, LD_V_OBJECT))
+    if (list->read_item != NULL)
+        list->read_item(in, v, item);
+    else if (list->shape == LD_LIST_SHORT && !ld_is(v, LD_V_OBJECT))
         read_value(in, list->rows.row, list->rows.row->rule, v, item);
     else
         ld_in_rows(in, v, &list->rows, item);

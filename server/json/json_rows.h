@@ -62,6 +62,7 @@ struct ld_list {
      * nothing is its first alone. */
     enum { LD_LIST_OBJECTS, LD_LIST_SHORT, LD_LIST_TUPLES } shape;
     const void *(*read)(struct ld_in *in, const struct ld_value *array, size_t *n); /* in place of the rows, or NULL */
+    void (*read_item)(struct ld_in *in, const struct ld_value *v, void *item);      /* likewise, each item alone */
 };
 
 #define LD_ROWS(name)                                                                                                  \
