@@ -186,24 +186,21 @@ size_t kb_history_find(const struct kb_history *h, uint32_t user, uint32_t arm, 
     return kb_history_find_at(h, user, arm, 0, x);
 }
 
+static uint64_t place_digest(const struct kb_history *h, size_t row)
+{
+    uint64_t k = kb_hash_mix(KB_HASH_INIT, row);
+
+    k = kb_hash_mix(k, (uint64_t)h->user[row] << 32 | h->arm[row]);
+    return kb_hash_mix(k, h->level[row]);
+}
+
 /* A row's part of the digest: kept with every change, so that a digest does not pass over a million rows. */
 static uint64_t row_digest(const struct kb_history *h, size_t row)
 {
     const double value[3] = {h->count[row], h->sum[row], h->halvings[row]};
-    uint64_t k = kb_hash_mix(KB_HASH_INIT, row);
+    const uint64_t k = kb_hash_mix_doubles(place_digest(h, row), value, 3);
 
-    k = kb_hash_mix(k, (uint64_t)h->user[row] << 32 | h->arm[row]);
-    k = kb_hash_mix(k, h->level[row]);
-    k = kb_hash_mix_doubles(k, value, 3);
     return kb_hash_finish(kb_hash_mix_doubles(k, h->x + row * h->dim, h->dim));
-}
-
-static uint64_t point_digest(const struct kb_history *h, size_t row)
-{
-    uint64_t k = kb_hash_mix(KB_HASH_INIT, row);
-
-    k = kb_hash_mix(k, (uint64_t)h->user[row] << 32 | h->arm[row]);
-    return kb_hash_finish(kb_hash_mix_doubles(kb_hash_mix(k, h->level[row]), h->x + row * h->dim, h->dim));
 }
 
 static uint64_t order_digest(const struct kb_history *h, size_t row)
@@ -228,7 +225,6 @@ static size_t push_row(struct kb_history *h, uint32_t user, uint32_t arm, uint32
     h->first_seq[row] = seq;
     h->content += row_digest(h, row);
     h->order += order_digest(h, row);
-    h->points += point_digest(h, row);
     return row;
 }
 
@@ -350,7 +346,11 @@ uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash)
 
 uint64_t kb_history_points_digest(const struct kb_history *h, uint64_t hash)
 {
-    return kb_hash_u64(kb_hash_u64(kb_hash_u64(hash, h->n), h->order), h->points);
+    uint64_t points = 0;
+
+    for (size_t i = 0; i < h->n; i++)
+        points += kb_hash_finish(kb_hash_mix_doubles(place_digest(h, i), h->x + i * h->dim, h->dim));
+    return kb_hash_u64(kb_hash_u64(kb_hash_u64(hash, h->n), h->order), points);
 }
 
 uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash)
@@ -415,7 +415,6 @@ enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r)
     for (size_t i = 0; i < n; i++) {
         h->content += row_digest(h, i);
         h->order += order_digest(h, i);
-        h->points += point_digest(h, i);
     }
     fill_slots(h, h->slot, h->n_slots);
 out:

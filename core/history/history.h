@@ -35,7 +35,6 @@ struct kb_history {
     size_t n_slots;
     double n_observed;       /* t: observations, whatever is left of them */
     uint64_t content, order; /* the digest: sums of hashes of the rows, and of the numbers of their events */
-    uint64_t points;         /* likewise of whom and what the rows are of, which no weight changes */
     double unit;             /* halvings at which weights are counted as 1; 0 without forgetting */
 };
 
@@ -102,8 +101,8 @@ void kb_history_view_close(struct kb_history *view);
 
 uint64_t kb_history_digest(const struct kb_history *h, uint64_t hash);
 uint64_t kb_history_content_digest(const struct kb_history *h, uint64_t hash); /* without the numbers of events */
-uint64_t kb_history_points_digest(const struct kb_history *h,
-                                  uint64_t hash); /* of rows and events, without what they have learned */
+/* Of rows and events, without what they have learned: O(n dim). */
+uint64_t kb_history_points_digest(const struct kb_history *h, uint64_t hash);
 /* Rows in their order; the hash table is made anew by load. */
 void kb_history_save(const struct kb_history *h, struct kb_writer *w);
 enum kb_err kb_history_load(struct kb_history *h, struct kb_reader *r); /* h initialised with the right dim */
