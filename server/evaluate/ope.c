@@ -332,10 +332,7 @@ static int count_arms(struct ld_ope_run *u)
 
 static int survey_whole(struct ld_ope_run *u)
 {
-    if (count_arms(u) != 0)
-        return -1;
-    u->k = 0;
-    if (survey(u) != 0)
+    if (count_arms(u) != 0 || survey(u) != 0)
         return -1;
     if (u->r->n > 0)
         return 0;

@@ -149,7 +149,6 @@ static bool is_due(const struct ld_remembering *m, const struct kb_engine_counts
 {
     const struct ld_model_history *h = &m->history;
     const struct ld_model_point *last = h->n > 0 ? &h->point[h->n - 1] : NULL;
-
     const uint64_t reached = c->learned / h->step * h->step; /* the last multiple of the step */
 
     if (last != NULL && (double)reached < (double)last->learned + least_wait(c, last->learned))

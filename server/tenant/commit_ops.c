@@ -189,11 +189,13 @@ static int expand_decided(struct ld_tenant *t, struct ld_op *op)
         ld_problem_limit(ld_op_problem(op), "pending", (double)t->world->max_pending);
         return 0;
     }
-    if (entry.ev.as.decided.among == NULL && op->arms_epoch != t->arms_epoch &&
-        ld_settings_log_candidates(&t->settings))
-        entry.ev.as.decided.among = entry.ev.as.decided.slots; /* the catalogue of then is not the log's of now */
-    else if (entry.ev.as.decided.among == NULL && entry.ev.as.decided.draws == NULL && op->arms_epoch != t->arms_epoch)
-        entry.ev.as.decided.n_candidates = op->n_among;
+    if (entry.ev.as.decided.among == NULL && op->arms_epoch != t->arms_epoch) {
+        /* the catalogue of then is not the log's of now */
+        if (ld_settings_log_candidates(&t->settings))
+            entry.ev.as.decided.among = entry.ev.as.decided.slots;
+        else if (entry.ev.as.decided.draws == NULL)
+            entry.ev.as.decided.n_candidates = op->n_among;
+    }
     if (op->again != NULL && ld_shared_version(t) < LD_LOG_VERSION_COUNTS)
         entry.ev.as.decided.n_candidates = 0;
     if (op->is_named) {

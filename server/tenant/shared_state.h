@@ -25,7 +25,7 @@ struct ld_shared {
     atomic_bool is_followed;     /* the last time that it was asked, it told all that it had */
     _Atomic uint64_t generation; /* the last rewriting that copy and model have */
     _Atomic uint64_t head;       /* the log's last line, as it was last told */
-    _Atomic uint64_t behind_seq; /* the first line that was seen and is not applied, and since when; 0: there is none */
+    _Atomic uint64_t behind_seq; /* the end that was told and is not reached yet, and since when; 0: there is none */
     _Atomic int64_t behind_us;
     /* The writer's: */
     struct ld_shared_place place; /* where the copy stands */

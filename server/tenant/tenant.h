@@ -229,7 +229,7 @@ bool ld_tenant_see_head(struct ld_tenant *t, uint64_t head);
 /* How far behind that the tenant is. Any thread. */
 struct ld_lag {
     uint64_t events;
-    int64_t us; /* since the first of them was seen */
+    int64_t us; /* since when it has not come to the end that it was then told of */
 };
 void ld_tenant_lag(const struct ld_tenant *t, struct ld_lag *out);
 /* What a server knows of a tenant's place in the shared log. Any thread. */

@@ -14,7 +14,8 @@
  * A log that answers and does not know a tenant that it had is one that was set back: nothing is removed then. What it
  * says of a tenant that a creation here is about to show is too old; so a round that saw a creation removes nothing.
  *
- * Lag: how many lines a tenant in memory has not folded yet, and how long ago the first of them was seen. */
+ * Lag: how many lines a tenant in memory has not folded yet, and for how long it has not come to the end that it was
+ * then told of. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
