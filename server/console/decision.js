@@ -1,5 +1,5 @@
 /* One decision: why this arm for this user? Of the log, by its id; or of now, by a request that records nothing. */
-import { h, id, to, field, area, place, spelled } from './dom.js';
+import { h, id, to, field, area, place } from './dom.js';
 import { get, call, lines as linesOf, of } from './api.js';
 import { table, interval } from './table.js';
 import { whisker, axis, span, bar } from './plot.js';
@@ -61,7 +61,7 @@ function teachers(page, question, answer) {
   };
   show(answer.arm);
   return h('section', { id: 'teachers' }, h('h3', {}, 'Who taught the model this?'),
-    h('div', { class: 'controls' }, field('Arm', { name: 'taught', chosen: answer.arm, onchange: (event) => show(event.target.value) }, answer.ranking.map((r) => [r.arm, spelled(r.arm)]))), host, features);
+    h('div', { class: 'controls' }, field('Arm', { name: 'taught', chosen: answer.arm, onchange: (event) => show(event.target.value) }, answer.ranking.map((r) => [r.arm, r.arm]))), host, features);
 }
 
 /** Users near by who were shown the arm, with what they gave for it: what the graph carries to this user. */

@@ -46,7 +46,7 @@ export const button = (text, onclick, properties) => h('button', { type: 'button
 /** A labelled input: `field('User', {name: 'user'})`. */
 export function field(label, properties, options) {
   const control = options
-    ? h('select', properties, options.map(([value, text]) => h('option', { value, selected: value === properties.chosen }, text)))
+    ? h('select', properties, options.map(([value, text]) => h('option', { value, selected: value === properties.chosen }, spelled(text))))
     : h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', ...properties });
   return h('label', { class: 'field' }, h('span', {}, label), control);
 }
