@@ -137,7 +137,8 @@ static enum kb_err plan(struct kb_engine *e, struct kb_spec spec, const struct k
     return KB_OK;
 }
 
-enum kb_err kb_engine_plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t seq, struct kb_event *next)
+/* A reset that the present values call for, into *next: planned in full, or only begun when it is long work. */
+static enum kb_err plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t seq, struct kb_event *next)
 {
     const struct kb_site site = kb_engine_site(e, &spec, seq);
 
@@ -171,7 +172,8 @@ out:
     return rc;
 }
 
-enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next)
+/* The event that puts a finished build in force. */
+static enum kb_err plan_finish(struct kb_engine *e, struct kb_event *next)
 {
     const struct kb_build *b = e->build;
     enum kb_err rc = KB_OK;
@@ -240,7 +242,7 @@ static enum kb_err follow_model(struct kb_engine *e, const struct kb_event *ev, 
     if (ev->type != KB_EV_GRAPH)
         KB_TRY(kb_engine_follow_medians(e, ev->type == KB_EV_ARMS ? ev : NULL, &spec, &has_moved));
     if (is_rebuilt || has_moved)
-        KB_TRY(kb_engine_plan_reset(e, spec, ev->seq, next));
+        KB_TRY(plan_reset(e, spec, ev->seq, next));
 out:
     return rc;
 }
@@ -289,7 +291,7 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, bool may_change, st
     assert(e->staged->n_events == 0);
     *next = (struct kb_event){.type = KB_EV_NONE};
     if (e->build != NULL && e->lent != e->build && kb_build_is_ripe(e->build))
-        return kb_engine_plan_finish(e, next);
+        return plan_finish(e, next);
     if (e->posterior == NULL || kb_engine_is_rebuilding(e))
         return KB_OK;
     is_due =
@@ -305,7 +307,7 @@ enum kb_err kb_engine_due(struct kb_engine *e, uint64_t seq, bool may_change, st
     if (kb_engine_is_refit_due(e, 0) && seq > e->quiet_until)
         KB_TRY(plan_refit(e, spec, seq, next)); /* which is a reset as well */
     else if (is_due)
-        KB_TRY(kb_engine_plan_reset(e, spec, seq, next));
+        KB_TRY(plan_reset(e, spec, seq, next));
     else if (may_change && kb_engine_plan_change(e, next))
         return KB_OK;
     else if (e->build == NULL)

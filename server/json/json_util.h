@@ -50,8 +50,6 @@ void *ld_in_alloc(struct ld_in *in, size_t n, size_t size);
 
 /* Values at the place in hand. */
 const char *ld_in_id_value(struct ld_in *in, const struct ld_value *v, size_t max_bytes);
-/* A number where `what` belongs: "ids are strings". */
-void ld_in_fault_unquoted(struct ld_in *in, const struct ld_value *v, const char *what);
 
 /* Values by the rules of their schemas. ld_in_members is the one that walks through an object; the
  * others read the value at the place in hand. */
