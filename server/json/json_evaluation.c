@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/time_text.h"
 #include "json/json_routing.h"
 #include "json/json_util.h"
 

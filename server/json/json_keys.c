@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "json/json_keys.h"
-#include "json/json_out.h"
 #include "json/json_util.h"
 #include "base/names.h"
 

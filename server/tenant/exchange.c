@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "model/engine_write.h"
 #include "store/sqlite_util.h"
 #include "tenant/tenant_impl.h"
 
