@@ -8,6 +8,7 @@
  *   engine_log.c    events of the traffic: decided, rewarded, observed, expired, activated, late
  *   engine_model.c  events that change the model: configured, graph
  *   engine_arms.c   and the catalogue
+ *   engine_plan.c   when resets fall due, and what their events say
  *   engine_reset.c  dictionary events that build the posterior anew, at once or in the background
  *   engine_forget.c the event that makes a model forget
  *   engine_changes.c  changes of what arms earn, and the event that says so
