@@ -80,6 +80,8 @@ void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force);
 void ld_text_put_known(struct ld_text *t, const char *name, double x);
 /* In the log's one spelling. */
 void ld_text_time(struct ld_text *t, int64_t at_ms);
+void ld_text_put_time(struct ld_text *t, const char *name, int64_t at_ms);
+void ld_text_put_time_or_null(struct ld_text *t, const char *name, bool is_known, int64_t at_ms);
 /* An arm of a catalogue, as its line has it and as it is shown (json_event.c). */
 void ld_text_arm(struct ld_text *t, const struct kb_ev_arm *arm, uint32_t arm_dim);
 /* Scales in force; is_found: with what the refit was computed from. */
