@@ -121,7 +121,7 @@ static char *encode_restored(const char *tenant, const struct ld_restored *resto
     return ld_text_take(&t, n);
 }
 
-/* What a log asks of its server that servers of one log cannot do yet. */
+/* What a log asks of its server that servers of one log cannot do. */
 static bool is_shareable(const struct ld_call *c, const struct ld_restored *restored, struct ld_problem *p)
 {
     if (c->server->world.shared == NULL)

@@ -170,9 +170,9 @@ struct ld_shared_ops {
      * DOWN. */
     enum ld_shared_rc (*append)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                 struct ld_message *why);
-    /* The lines, ascending, in place of those that have their numbers; and the batches behind the tip, whose hash and
-     * generation are filled in (not less than the one that the last of them has). Ends the turn, as append does; settle
-     * tells by the last batch. */
+    /* The lines, ascending, in place of those that have their numbers; and the batches behind the tip, if any, whose
+     * hash and generation are filled in (not less than the one that the last of them has). Ends the turn, as append
+     * does; settle tells by the last batch, and without one the next turn does by the generation. */
     enum ld_shared_rc (*rewrite)(struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
                                  struct ld_shared_batch *batch, size_t n_batches, struct ld_message *why);
     /* The log begins with the summary. A rewriting as well: ends the turn, as append does; settle tells by the

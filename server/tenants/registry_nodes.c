@@ -15,7 +15,7 @@
  * says of a tenant that a creation here is about to show is too old; so a round that saw a creation removes nothing.
  *
  * Lag: how many lines a tenant in memory has not folded yet, and for how long it has not come to the end that it was
- * then told of. */
+ * then told of. A line that no fold takes holds up its tenant for as long as nobody repairs it, and not the server. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +192,16 @@ static void make_first(struct ld_tenants *r, const struct tips *tips)
 
 /* ---- tips -------------------------------------------------------------------------------------------- */
 
+/* Whether it waits for an operator. */
+static bool is_held_up(const struct ld_tenant *t)
+{
+    struct ld_tenant_shared view;
+    const char *fault;
+
+    ld_tenant_shared(t, &view);
+    return view.is_forked || ld_tenant_read_only(t, &fault) > 0;
+}
+
 /* The tenant, held, if it is in memory and behind; else NULL. */
 static struct ld_tenant *find_behind(struct ld_tenants *r, const struct tip *tip, struct ld_lag *most)
 {
@@ -203,7 +213,10 @@ static struct ld_tenant *find_behind(struct ld_tenants *r, const struct tip *tip
     if (member != NULL && member->state == LD_TENANT_OPEN && member->shared_id == tip->id &&
         !ld_tenant_see_head(member->tenant, tip->seq)) {
         t = ld_tenant_hold(member->tenant);
-        ld_tenant_lag(t, &lag);
+        if (is_held_up(t))
+            lag = (struct ld_lag){.events = 0};
+        else
+            ld_tenant_lag(t, &lag);
         most->events = lag.events > most->events ? lag.events : most->events;
         most->us = lag.us > most->us ? lag.us : most->us;
     }

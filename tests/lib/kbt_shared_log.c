@@ -353,7 +353,8 @@ static enum ld_shared_rc rewrite(struct ld_shared_turn *turn, const struct ld_sh
     const struct kbt_shared_odds *o = &l->odds;
     enum ld_shared_rc rc = LD_SHARED_OK;
 
-    if (!t->is_taken || batch[0].at.seq != last_of(turn) + batch[0].n || (turn->n_put > 0 && n_lines > 0))
+    if (!t->is_taken || (n_batches > 0 && batch[0].at.seq != last_of(turn) + batch[0].n) ||
+        (turn->n_put > 0 && n_lines > 0) || n_batches + n_lines == 0)
         abort();
     if (happens(l, o->behind, &l->n_behind))
         rc = say(LD_SHARED_BEHIND, why, "drawn to be behind");
@@ -362,7 +363,7 @@ static enum ld_shared_rc rewrite(struct ld_shared_turn *turn, const struct ld_sh
     else if (happens(l, o->unknown_out, &l->n_unknown_out))
         rc = say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
     if (rc == LD_SHARED_OK) {
-        const uint64_t least = batch[n_batches - 1].at.generation;
+        const uint64_t least = n_batches > 0 ? batch[n_batches - 1].at.generation : 0;
         l->generation = l->generation + 1 > least ? l->generation + 1 : least;
         t->coming_generation = t->coming_rewritten = l->generation;
         t->coming_kept = t->kept;
