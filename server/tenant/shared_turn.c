@@ -253,6 +253,17 @@ static bool is_away(struct ld_tenant *t, const struct ld_op *op)
     return !health.is_up && !health.is_newer;
 }
 
+/* Of a tenant that was deleted: whether another has its name. */
+static bool is_exchanged(const struct ld_tenant *t)
+{
+    struct ld_shared_log *log = t->world->shared;
+    struct ld_shared_tenant found;
+    struct ld_message why;
+    bool is_new = false;
+
+    return log->ops->find(log, t->name, false, &found, &is_new, &why) == LD_SHARED_OK && found.tip.seq > 0;
+}
+
 /* Of an op that has no turn. */
 static void refuse(struct ld_tenant *t, struct ld_op *op)
 {
@@ -270,8 +281,8 @@ static void refuse(struct ld_tenant *t, struct ld_op *op)
         ld_op_refuse_busy(op, text.text);
         return;
     }
-    if (rc != LD_SHARED_NONE) {
-        ld_op_refuse_busy(op, refusal(rc));
+    if (rc != LD_SHARED_NONE || is_exchanged(t)) {
+        ld_op_refuse_busy(op, rc != LD_SHARED_NONE ? refusal(rc) : LD_EXCHANGED);
         return;
     }
     ld_op_forgive(op);

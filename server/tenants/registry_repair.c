@@ -111,6 +111,8 @@ int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_re
 
 int ld_tenants_replace(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p)
 {
+    if (r->nodes != NULL)
+        return ld_nodes_replace(r, name, file, p);
     struct ld_member *member = take_member(r, name, p);
 
     if (member == NULL)
