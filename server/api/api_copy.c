@@ -121,7 +121,7 @@ static char *encode_restored(const char *tenant, const struct ld_restored *resto
     return ld_text_take(&t, n);
 }
 
-/* What a log asks of its server that servers of one log cannot do yet. */
+/* What a log asks of its server that servers of one log cannot do. */
 static bool is_shareable(const struct ld_call *c, const struct ld_restored *restored, struct ld_problem *p)
 {
     if (c->server->world.shared == NULL)
@@ -194,9 +194,7 @@ bool api_rank_model_put(struct ld_call *c, struct ld_reply *out)
                              .max_bytes = atomic_load(&c->server->world.tenant_quota)};
     struct ld_problem *p = out->problem;
     struct ld_restored restored;
-    if (c->server->world.shared != NULL)
-        ld_problem_alone(p, "exchange of a tenant for another");
-    else if (how.path == NULL)
+    if (how.path == NULL)
         ld_problem_set(p, 503, "out of memory");
     else if (pay_for_copy(c, p))
         bring_in(c, &how, &restored, ld_tenants_replace, p);

@@ -192,11 +192,11 @@ static bool is_bounded(const struct ld_call *c, const struct ld_settings *settin
 /* What needs one server alone for a tenant has no place in a configuration that several share. */
 static bool is_shareable(const struct ld_call *c, const struct ld_settings *settings, struct ld_problem *p)
 {
-    const char *const alone = "cannot be had yet where several servers share a log (--log)";
+    const char *const alone = "cannot be had where several servers share a log (--log)";
     if (c->server->world.shared == NULL)
         return true;
     if (settings->is_relaxed) {
-        ld_problem_set(p, 422, "the configuration asks for what servers that share a log cannot do yet");
+        ld_problem_set(p, 422, "the configuration asks for what servers that share a log cannot do");
         ld_problem_add(p, "/durability", "relaxed %s", alone);
     }
     return p->status == 0;
@@ -342,10 +342,7 @@ bool api_tenant_repair(struct ld_call *c, struct ld_reply *out)
     struct ld_repaired done;
     struct ld_message fault;
     bool is_done = ld_call_parse(c, &doc, out->problem) == 0 && ld_decode_repair(doc, &wanted, out->problem) == 0;
-    if (is_done && wanted.action < LD_REPAIR_PUSH && c->server->world.shared != NULL) {
-        ld_problem_alone(out->problem, "repair of a line");
-        is_done = false;
-    } else if (is_done) {
+    if (is_done) {
         strcpy(wanted.by, c->caller.key);
         is_done = ld_tenants_repair(tenants, c->name, &wanted, &fault, &done, out->problem) == 0;
     }

@@ -134,7 +134,7 @@ static void find_name(struct ld_call *c)
 
 void ld_problem_alone(struct ld_problem *p, const char *what)
 {
-    ld_problem_set(p, 501, "%s: this cannot be done yet where several servers share a log (--log)", what);
+    ld_problem_set(p, 501, "%s: this cannot be done where several servers share a log (--log)", what);
 }
 
 /* Without --default-tenant a request may be about no tenant. */

@@ -57,10 +57,11 @@ static void follow_keys(void *arg, uint64_t revision)
 }
 
 /* A removed tenant's keys and streams go before its name can be used again. */
-static void forget_keys(void *arg, const char *name)
+static void forget_keys(void *arg, const char *name, bool is_replaced)
 {
     struct ld_app *app = arg;
-    ld_keys_forget_tenant(app->server.keys, name);
+    if (!is_replaced) /* else the log tells which it has */
+        ld_keys_forget_tenant(app->server.keys, name);
     ld_watches_forget_tenant(&app->server, name);
 }
 

@@ -47,6 +47,9 @@ static const char *const NAMES[] = {"before_append",
                                     "after_shared_summary",
                                     "mid_shared_send",
                                     "before_shared_push",
+                                    "after_shared_drop",
+                                    "before_exchange",
+                                    "after_exchange",
                                     "before_rewind"};
 
 /* What the environment asked for. Written once, before any reader. */

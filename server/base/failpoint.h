@@ -17,6 +17,9 @@
  *   after_shared_summary   it is in the shared log, and not read back
  *   mid_shared_send  a line of a file is on its way into the shared log, in a transaction that is not committed
  *   before_shared_push     lost lines are in the transaction, but for the last
+ *   after_shared_drop      a line that no fold takes is dropped in the shared log, and the copy has it
+ *   before_exchange        a tenant has another's place in the transaction, which is not committed
+ *   after_exchange         it has it in the shared log, and the copy is the other's
  *   before_rewind          lines are kept in a file, the copy is as it was
  *   before_append   a batch is reserved, nothing is in the file
  *   after_append    its rows are written in the transaction, which is not committed

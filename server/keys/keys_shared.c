@@ -135,11 +135,23 @@ int ld_keys_revoke_shared(struct ld_keys *k, const char *tenant, const char *id,
 /* ---- following ------------------------------------------------------------------------------------------- */
 
 struct reading {
+    struct ld_keys *k;
     struct ld_key_table *t;
     bool (*has_tenant)(void *arg, const char *name, uint64_t id);
     void *arg;
     bool is_whole;
 };
+
+/* A key that was good for the name before another tenant took its place, with its keys, and before that is seen here.
+ */
+static bool is_handed_over(const struct reading *r, const struct ld_key *key)
+{
+    pthread_mutex_lock(&r->k->change_lock);
+    const struct ld_key_entry *e = ld_key_table_find(r->k->table, key->id);
+    const bool is_same = e != NULL && strcmp(e->key.tenant, key->tenant) == 0;
+    pthread_mutex_unlock(&r->k->change_lock);
+    return is_same;
+}
 
 static bool read_key(void *arg, const struct ld_key *key, uint64_t tenant)
 {
@@ -147,7 +159,8 @@ static bool read_key(void *arg, const struct ld_key *key, uint64_t tenant)
 
     if (key->tenant[0] != '\0' && !r->has_tenant(r->arg, key->tenant, tenant)) {
         r->is_whole = false;
-        return true;
+        if (!is_handed_over(r, key))
+            return true;
     }
     return ld_key_table_load(&r->t, key);
 }
@@ -191,7 +204,7 @@ static void put_in_force(struct ld_keys *k, struct reading *r, uint64_t revision
 bool ld_keys_follow(struct ld_keys *k, uint64_t revision, bool (*has_tenant)(void *arg, const char *name, uint64_t id),
                     void *arg)
 {
-    struct reading r = {.has_tenant = has_tenant, .arg = arg, .is_whole = true};
+    struct reading r = {.k = k, .has_tenant = has_tenant, .arg = arg, .is_whole = true};
     struct ld_message why;
     uint64_t found = 0;
 

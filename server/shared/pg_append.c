@@ -188,6 +188,41 @@ enum ld_shared_rc ld_pg_put_batch(struct ld_shared_turn *turn, const struct ld_s
     return rc == LD_SHARED_UNKNOWN ? LD_SHARED_DOWN : rc;
 }
 
+/* The old tenant's row is locked from here to the commit; and what servers have in common, which is asked for last. */
+enum ld_shared_rc ld_pg_exchange(struct ld_shared_turn *turn, const char *name, uint64_t old, struct ld_message *why)
+{
+    enum { DROPPED, KEYS, RATE, NAMED, N };
+    struct pg_args gone = {0}, keys = {0}, rate = {0}, called = {0};
+    struct pg_conn *c = turn->c;
+    const int64_t deadline = ld_pg_deadline(turn->log);
+    enum ld_shared_rc rc = LD_SHARED_OK;
+
+    ld_pg_add_int(&gone, (int64_t)old);
+    ld_pg_add_int(&keys, (int64_t)turn->id);
+    ld_pg_add_int(&keys, (int64_t)old);
+    ld_pg_add_int(&rate, (int64_t)turn->id);
+    ld_pg_add_int(&rate, (int64_t)old);
+    ld_pg_add_int(&called, (int64_t)turn->id);
+    ld_pg_add_text(&called, name);
+    (void)pthread_mutex_lock(&turn->busy);
+    ld_pg_send(c, PG_DROP, &gone);
+    ld_pg_send(c, PG_HAND_KEYS, &keys);
+    ld_pg_send(c, PG_HAND_RATE, &rate);
+    ld_pg_send(c, PG_HAND_NAME, &called);
+    ld_pg_sync(c);
+    for (int i = DROPPED; i < N && rc == LD_SHARED_OK; i++) {
+        PGresult *r = ld_pg_next(c, deadline);
+        rc = judge_batch(c, r, why);
+        if (rc == LD_SHARED_OK && (i == DROPPED || i == NAMED) && strcmp(PQcmdTuples(r), "1") != 0)
+            rc = (enum ld_shared_rc)ld_fail_as(LD_SHARED_BEHIND, why, "the tenant is not there any more");
+        PQclear(r);
+    }
+    ld_pg_skip(c, deadline);
+    turn->used_us = ld_monotonic_us();
+    (void)pthread_mutex_unlock(&turn->busy);
+    return rc == LD_SHARED_UNKNOWN ? LD_SHARED_DOWN : rc;
+}
+
 /* --- settling --------------------------------------------------------------------------------------------- */
 
 /* Whether the row is our batch: its place alone is not enough, for another may have come there. */

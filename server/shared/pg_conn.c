@@ -87,6 +87,9 @@ static const char *const sql_of[PG_N] = {
     [PG_MAKE] = "INSERT INTO laplaced.tenant (name, created_at) VALUES ($1::text, " NOW ")"
                 " ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING",
     [PG_DROP] = NOTED "UPDATE laplaced.tenant SET deleted_at = " NOW " WHERE id = $1::bigint AND deleted_at IS NULL",
+    [PG_HAND_KEYS] = "UPDATE laplaced.key SET tenant = $1::bigint WHERE tenant = $2::bigint",
+    [PG_HAND_RATE] = "UPDATE laplaced.rate SET tenant = $1::bigint WHERE tenant = $2::bigint",
+    [PG_HAND_NAME] = "UPDATE laplaced.tenant SET name = $2::text WHERE id = $1::bigint",
     [PG_TIPS] = "SELECT name, " TENANT ", (SELECT number FROM laplaced.generation)"
                 " FROM laplaced.tenant WHERE deleted_at IS NULL ORDER BY name COLLATE \"C\"",
     [PG_STANDBYS] = "SELECT application_name, coalesce(state, ''), coalesce(sync_state, ''),"

@@ -208,6 +208,7 @@ static const struct ld_shared_ops pg_ops = {
     .version = ld_pg_version,
     .make = ld_pg_make,
     .put = ld_pg_put_batch,
+    .exchange = ld_pg_exchange,
     .settle = ld_pg_settle,
     .read = ld_pg_read,
     .tips = tips,

@@ -40,6 +40,9 @@ enum pg_statement {
     PG_FIND,
     PG_MAKE,
     PG_DROP,
+    PG_HAND_KEYS, /* a tenant's keys and rate become another's, and its name */
+    PG_HAND_RATE,
+    PG_HAND_NAME,
     PG_TIPS,
     PG_STANDBYS,
     PG_NODES,
@@ -218,6 +221,7 @@ void ld_pg_release(struct ld_shared_turn *turn);
 unsigned ld_pg_version(const struct ld_shared_turn *turn);
 enum ld_shared_rc ld_pg_make(struct ld_shared_log *log, const char *name, struct ld_shared_turn **turn, uint64_t *id,
                              struct ld_message *why);
+enum ld_shared_rc ld_pg_exchange(struct ld_shared_turn *turn, const char *name, uint64_t old, struct ld_message *why);
 enum ld_shared_rc ld_pg_put_batch(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                   struct ld_message *why);
 /* Frees a turn that is over; the caller has its connection (busy). */

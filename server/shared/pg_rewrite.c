@@ -220,7 +220,7 @@ static enum ld_shared_rc rewrite_rest(struct rewriting *w)
 
 static enum ld_shared_rc rewrite(struct rewriting *w, struct ld_shared_batch *batch, size_t n_batches)
 {
-    uint64_t *generation = &batch[n_batches - 1].at.generation;
+    struct ld_shared_batch none = {.at.seq = w->turn->seen.seq}, *last = n_batches > 0 ? &batch[n_batches - 1] : &none;
     enum ld_shared_rc rc = LD_SHARED_OK;
 
     w->was = w->turn->seen;
@@ -229,12 +229,12 @@ static enum ld_shared_rc rewrite(struct rewriting *w, struct ld_shared_batch *ba
         rc = find_start(w, w->line[0].seq);
     if (rc == LD_SHARED_OK)
         rc = rewrite_rest(w);
-    if (rc == LD_SHARED_OK)
+    if (rc == LD_SHARED_OK && n_batches > 0)
         rc = extend(w, batch, n_batches);
     if (rc == LD_SHARED_OK)
-        rc = move_tip(w, batch[n_batches - 1].at.seq, generation, NULL);
+        rc = move_tip(w, last->at.seq, &last->at.generation, NULL);
     for (size_t i = 0; i + 1 < n_batches; i++)
-        batch[i].at.generation = *generation;
+        batch[i].at.generation = last->at.generation;
     if (rc != LD_SHARED_OK)
         return rc;
     ld_failpoint("before_shared_rewrite");
@@ -256,7 +256,7 @@ enum ld_shared_rc ld_pg_rewrite(struct ld_shared_turn *turn, const struct ld_sha
 {
     struct rewriting w = {.turn = turn, .line = line, .n_lines = n_lines, .why = why};
 
-    assert(n_batches > 0 && batch[0].n > 0 && batch[0].at.seq == turn->seen.seq + batch[0].n);
+    assert(n_batches > 0 ? batch[0].n > 0 && batch[0].at.seq == turn->seen.seq + batch[0].n : n_lines > 0);
     (void)pthread_mutex_lock(&turn->busy);
     ld_pg_look(turn->c);
     return end(&w, turn->c->is_broken ? fail(&w, NULL) : rewrite(&w, batch, n_batches));

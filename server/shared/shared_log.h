@@ -13,6 +13,8 @@
  *     rewrite   lines that are to read otherwise, and batches behind them, in one                      the turn is over
  *     compact   a summary in the place of the log's beginning                                          the turn is over
  *     books     what was counted over the lines that are gone
+ *     make      the turn of a tenant that is made in it     put   a batch in a turn that goes on
+ *     exchange  it takes another's place
  *     tips      where each tenant's log ends
  *     report    up to which rewriting all copies of this server are renewed
  *     laggards  the servers that have not said so
@@ -170,9 +172,9 @@ struct ld_shared_ops {
      * DOWN. */
     enum ld_shared_rc (*append)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                 struct ld_message *why);
-    /* The lines, ascending, in place of those that have their numbers; and the batches behind the tip, whose hash and
-     * generation are filled in (not less than the one that the last of them has). Ends the turn, as append does; settle
-     * tells by the last batch. */
+    /* The lines, ascending, in place of those that have their numbers; and the batches behind the tip, if any, whose
+     * hash and generation are filled in (not less than the one that the last of them has). Ends the turn, as append
+     * does; settle tells by the last batch, and without one the next turn does by the generation. */
     enum ld_shared_rc (*rewrite)(struct ld_shared_turn *turn, const struct ld_shared_line *line, size_t n_lines,
                                  struct ld_shared_batch *batch, size_t n_batches, struct ld_message *why);
     /* The log begins with the summary. A rewriting as well: ends the turn, as append does; settle tells by the
@@ -193,6 +195,10 @@ struct ld_shared_ops {
     /* A batch behind the last one, in a turn that goes on; the first of a log may have any number, where a summary ends
      * the turn that ends before it. OK, BEHIND, DOWN: nothing of the turn will be written, and it is to be released. */
     enum ld_shared_rc (*put)(struct ld_shared_turn *turn, const struct ld_shared_batch *batch, struct ld_message *why);
+    /* In a turn of `make`, under a name that is nobody's: the tenant takes the name and the place of `old`, which is
+     * deleted, and its keys and its rate, in the same commit. Waits for the old one's turn. OK, BEHIND (it is not there
+     * any more as well), DOWN: as put. */
+    enum ld_shared_rc (*exchange)(struct ld_shared_turn *turn, const char *name, uint64_t old, struct ld_message *why);
     /* Waits up to --log-wait for the answer: OK, the batch is there; BEHIND, it is not and never will be; UNKNOWN,
      * where the log was compacted behind it as well: it may have been there. */
     enum ld_shared_rc (*settle)(struct ld_shared_log *l, uint64_t id, const struct ld_shared_batch *batch,

@@ -212,6 +212,26 @@ int ld_folder_forget_snapshot(const char *data_dir, const char *name)
     return sync_folder(data_dir);
 }
 
+int ld_folder_forget_read_only(const char *data_dir, const char *name)
+{
+    char path[LD_PATH_MAX];
+
+    if (ld_folder_path(data_dir, name, LD_READ_ONLY_SUFFIX, path) != 0)
+        return -1;
+    if (unlink(path) != 0)
+        return errno == ENOENT ? 0 : -1;
+    return sync_folder(data_dir);
+}
+
+/* The log after everything that is only a copy of it. */
+void ld_folder_remove_copy(const char *data_dir, const char *name)
+{
+    static const char *const suffixes[] = {".snapshot", ".snapshot.tmp", ".db-wal", ".db-shm", ".db-journal", ".db"};
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+        remove_file(data_dir, name, suffixes[i]);
+}
+
 /* Whether the file has lines that a rewind of the tenant's copy has kept: behind the tenant's name there is nothing but
  * numbers, so that it is not one of a tenant whose name begins alike. */
 static bool has_lost_lines(const char *file, const char *name)
@@ -238,18 +258,17 @@ static void remove_lost_lines(const char *data_dir, const char *name)
     closedir(dir);
 }
 
-/* In this order: the log after everything that is only a copy of it, the marker when nothing else is left, for certain:
- * a log that a power cut brings back without its marker would be a tenant again. A marker that stays has the next start
- * remove what is left. Without a marker a copy is only made anew, and what it has kept of lost lines stays. */
+/* In this order: that it is read-only, what ld_folder_remove_copy has, the marker when nothing else is left, for
+ * certain: a log that a power cut brings back without its marker would be a tenant again. A marker that stays has the
+ * next start remove what is left. Without a marker a copy is only made anew, and what it has kept of lost lines stays.
+ */
 void ld_folder_remove(const char *data_dir, const char *name)
 {
-    static const char *const suffixes[] = {
-        ".snapshot", ".snapshot.tmp", LD_READ_ONLY_SUFFIX, LD_READ_ONLY_SUFFIX ".tmp",
-        ".db-wal",   ".db-shm",       ".db-journal",       ".db"};
     char path[LD_PATH_MAX];
 
-    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
-        remove_file(data_dir, name, suffixes[i]);
+    remove_file(data_dir, name, LD_READ_ONLY_SUFFIX);
+    remove_file(data_dir, name, LD_READ_ONLY_SUFFIX ".tmp");
+    ld_folder_remove_copy(data_dir, name);
     if (ld_folder_path(data_dir, name, ".db.deleted", path) != 0 || access(path, F_OK) != 0)
         return;
     remove_lost_lines(data_dir, name);

@@ -57,6 +57,12 @@ void ld_folder_remove(const char *data_dir, const char *name);
  */
 int ld_folder_forget_snapshot(const char *data_dir, const char *name);
 
+/* The tenant is read-only no longer, if it was. As above. */
+int ld_folder_forget_read_only(const char *data_dir, const char *name);
+
+/* The files of a copy that is to be made anew: all but that it is read-only, and what a rewind has kept. */
+void ld_folder_remove_copy(const char *data_dir, const char *name);
+
 /* A tenant that is read-only (NAME.readonly): the line that is refused and what the fold said of it ; 0: it
  * is not. LD_STORE_* when that cannot be read. */
 int ld_quarantine(const char *data_dir, const char *name, uint64_t *seq, struct ld_message *why);

@@ -24,12 +24,6 @@
 #include "json/json_in.h"
 #include "json/json_out.h"
 
-/* The first line that a fold refuses; seq 0: none. */
-struct search {
-    struct ld_row row; /* its number, time and type */
-    struct ld_message why;
-};
-
 struct place {
     char db[LD_PATH_MAX], snapshot[LD_PATH_MAX], mark[LD_PATH_MAX];
 };
@@ -51,13 +45,13 @@ static int look(void *progress, const struct ld_row *row, struct ld_problem *fau
 
 /* As an opening folds: what lies before the last reset teaches the history alone. LD_STORE_OK also when a line is
  * refused, which is what is looked for. */
-static int search(struct search *s, struct ld_store *store, struct ld_progress *progress)
+static int search(struct ld_refused *s, struct ld_store *store, struct ld_progress *progress)
 {
     uint64_t last = 0, last_reset = 0;
     struct kb_engine *e = NULL;
     int rc = ld_store_tip(store, &last, &last_reset);
 
-    *s = (struct search){.why = {""}};
+    *s = (struct ld_refused){.why = {""}};
     if (rc != LD_STORE_OK || kb_engine_new(&e, ld_hash_key()) != KB_OK)
         return rc != LD_STORE_OK ? rc : LD_STORE_NOMEM;
     kb_engine_fold_quietly_until(e, last_reset);
@@ -85,24 +79,30 @@ static int remove_synced(const char *path)
     return ld_sync_directory_of(path);
 }
 
+char *ld_repair_note(const struct ld_refused *s, const char *by, size_t *n)
+{
+    char dropped[LD_MAX_DROPPED];
+    const char *type = kb_word(&kb_event_words, s->row.type);
+    struct kb_event ev = {
+        .type = KB_EV_REDACTED, .seq = s->row.seq, .at_ms = s->row.at_ms, .by = by[0] != '\0' ? by : NULL};
+
+    snprintf(dropped, sizeof dropped, "%s: %.450s", type != NULL ? type : "of no known type", s->why.text);
+    ev.as.redacted.dropped = dropped;
+    return ld_encode_event(&ev, 0, 0, NULL, n);
+}
+
 /* Text that was dropped leaves the files, and the mark after it. */
 static int finish_drop(struct ld_store *store, const struct place *at)
 {
     return ld_store_scrub(store) && remove_synced(at->mark) == 0 ? LD_STORE_OK : LD_STORE_IO;
 }
 
-static int drop(struct ld_store *store, const struct place *at, const struct search *s, const char *by,
+static int drop(struct ld_store *store, const struct place *at, const struct ld_refused *s, const char *by,
                 struct ld_message *why)
 {
-    char dropped[LD_MAX_DROPPED];
-    const char *type = kb_word(&kb_event_words, s->row.type);
-    struct kb_event ev = {
-        .type = KB_EV_REDACTED, .seq = s->row.seq, .at_ms = s->row.at_ms, .by = by[0] != '\0' ? by : NULL};
     struct ld_rewrite line = {.seq = s->row.seq, .type = KB_EV_REDACTED};
 
-    snprintf(dropped, sizeof dropped, "%s: %.450s", type != NULL ? type : "of no known type", s->why.text);
-    ev.as.redacted.dropped = dropped;
-    line.text = ld_encode_event(&ev, 0, 0, NULL, &line.n_text);
+    line.text = ld_repair_note(s, by, &line.n_text);
     if (line.text == NULL)
         return LD_STORE_NOMEM;
     int rc = remove_synced(at->snapshot) == 0 ? ld_store_rewrite(store, &line, 1, NULL, why) : LD_STORE_IO;
@@ -110,8 +110,7 @@ static int drop(struct ld_store *store, const struct place *at, const struct sea
     return rc == LD_STORE_OK ? finish_drop(store, at) : rc;
 }
 
-/* What keeps the line from being treated as wanted. */
-static void check(const struct search *s, const struct ld_repair *wanted, uint64_t first, struct ld_problem *p)
+void ld_repair_check(const struct ld_refused *s, const struct ld_repair *wanted, uint64_t first, struct ld_problem *p)
 {
     if (s->row.seq == 0)
         ld_problem_set(p, 409, "the log folds to its end: there is nothing to repair");
@@ -127,7 +126,7 @@ static void check(const struct search *s, const struct ld_repair *wanted, uint64
 
 /* What was left when a drop was cut off behind its transaction: the mark of a line that no longer keeps a fold from the
  * log's end. */
-static bool is_half_dropped(const struct place *at, const struct search *s, const struct ld_repair *wanted)
+static bool is_half_dropped(const struct place *at, const struct ld_refused *s, const struct ld_repair *wanted)
 {
     uint64_t marked = 0;
     void *body = NULL;
@@ -144,7 +143,7 @@ static int repair_line(struct ld_store *store, const struct place *at, const str
                        struct ld_progress *progress, struct ld_message *why, struct ld_problem *p)
 {
     uint64_t first = 1, kept = 1;
-    struct search s;
+    struct ld_refused s;
     int rc = search(&s, store, progress);
 
     ld_fail(why, "%s", s.why.text);
@@ -154,12 +153,24 @@ static int repair_line(struct ld_store *store, const struct place *at, const str
         return rc;
     if (is_half_dropped(at, &s, wanted))
         return finish_drop(store, at);
-    check(&s, wanted, first, p);
+    ld_repair_check(&s, wanted, first, p);
     if (p->status != 0)
         return LD_STORE_OK;
     if (wanted->action == LD_REPAIR_DROP)
         return drop(store, at, &s, wanted->by, why);
     return ld_snapshot_write(at->mark, s.row.seq, s.why.text, strlen(s.why.text), why) == 0 ? LD_STORE_OK : LD_STORE_IO;
+}
+
+/* A line of a copy alone would come back with the log. */
+static bool may_drop(struct ld_store *store, const struct ld_repair *wanted, struct ld_problem *p)
+{
+    struct ld_copy_mark mark = {.tenant = 0};
+
+    if (wanted->action == LD_REPAIR_DROP && ld_store_copy_mark(store, &mark) == LD_STORE_OK && mark.tenant != 0)
+        ld_problem_set(p, 409,
+                       "the file is a copy of a shared log, and the line is to be dropped there: ask a server that "
+                       "shares it");
+    return p->status == 0;
 }
 
 /* Of a file that is there: a missing one is not made. */
@@ -187,7 +198,7 @@ int ld_repair(const char *data_dir, const char *name, const struct ld_repair *wa
         struct ld_message fault = {""};
 
         rc = open_log(&store, at.db, &fault);
-        if (rc == LD_STORE_OK)
+        if (rc == LD_STORE_OK && may_drop(store, wanted, p))
             rc = repair_line(store, &at, wanted, progress, why, p);
         ld_store_close(store);
         if (rc != LD_STORE_OK)

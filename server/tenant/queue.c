@@ -104,7 +104,9 @@ void ld_op_refuse_busy(struct ld_op *op, const char *why)
 void ld_op_refuse_closed(const struct ld_tenant *t, struct ld_op *op)
 {
     ld_op_refuse_busy(op, "the tenant was closed");
-    if (!atomic_load(&t->is_doomed))
+    if (atomic_load(&t->is_replaced))
+        ld_op_refuse_busy(op, LD_EXCHANGED);
+    if (!atomic_load(&t->is_doomed) || atomic_load(&t->is_replaced))
         return;
     ld_op_forgive(op);
     ld_problem_set_as(ld_op_problem(op), LD_NO_TENANT, "the tenant has been deleted");

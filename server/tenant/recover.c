@@ -225,11 +225,12 @@ static int verify(struct ld_recovered *out, struct ld_store *store, uint64_t las
     return rc;
 }
 
-/* On failure nothing is left behind. */
+/* On failure nothing is left behind but where it ended. */
 static int finish(struct ld_recovered *out, const struct ld_recovered *r, int rc, const char *db_path)
 {
     if (rc != LD_STORE_OK) {
         kb_engine_free(r->engine);
+        out->seq = r->seq;
         return rc;
     }
     if (kb_commit_settle(r->engine, NULL) != KB_OK) /* the bounds then rest on fewer events until the next one */

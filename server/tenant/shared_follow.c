@@ -66,7 +66,8 @@ static bool stage(struct following *f, const struct ld_shared_batch *from)
         const char *stop = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
 
         if (stop == NULL || stop == at || ld_fold_text(&f->fold, i + 1, at, (size_t)(stop - at)) != 0) {
-            ld_fail(why, "line %llu of the shared log %s: %.200s", (unsigned long long)(f->t->shared.place.seq + i + 1),
+            f->t->shared.refused = f->t->shared.place.seq + i + 1;
+            ld_fail(why, "line %llu of the shared log %s: %.200s", (unsigned long long)f->t->shared.refused,
                     f->fold.is_refused ? "is refused" : "cannot be read",
                     p->n_errors > 0  ? p->errors[0].detail
                     : p->status != 0 ? p->detail

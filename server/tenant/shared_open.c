@@ -70,7 +70,8 @@ static int put_aside(struct ld_tenant *t, uint64_t id, struct ld_message *why)
     ld_store_close(t->store);
     t->store = NULL;
     snprintf(path, sizeof path, "%s.copy-%llu", t->db_path, (unsigned long long)id);
-    if (rename(t->db_path, path) != 0 || ld_folder_forget_snapshot(t->world->data_dir, t->name) != 0)
+    if (rename(t->db_path, path) != 0 || ld_folder_forget_snapshot(t->world->data_dir, t->name) != 0 ||
+        ld_folder_forget_read_only(t->world->data_dir, t->name) != 0)
         return ld_fail_as(LD_STORE_IO, why, "%.400s: %s", t->db_path, strerror(errno));
     ld_log(LD_LOG_WARN, "tenant %s: its file was the copy of another tenant of that name and is put aside: %s", t->name,
            path);
@@ -144,6 +145,23 @@ int ld_shared_check(struct ld_tenant *t, bool *is_away, struct ld_message *why)
     s->at_ms = at_ms;
     rc = ld_store_be_copy(t->store, &mark, why);
     return rc == LD_STORE_OK ? renew(t, why) : rc;
+}
+
+static int note_type(void *type, const struct ld_row *row)
+{
+    *(int *)type = row->type;
+    return 0;
+}
+
+/* A copy that was made anew may end before it; no fold may begin in the middle of a summary. */
+bool ld_shared_is_mended(struct ld_tenant *t)
+{
+    int type = KB_EV_REDACTED;
+
+    if (t->world->shared == NULL || t->read_only_from == 0 ||
+        ld_store_read(t->store, t->read_only_from - 1, 1, note_type, &type) != LD_STORE_OK)
+        return false;
+    return type == KB_EV_REDACTED || type == KB_EV_SUMMARY;
 }
 
 /* A log that has other lines, or cannot be asked, is told of and keeps nobody from reading what is here. */

@@ -391,11 +391,33 @@ static enum ld_shared_rc fold_anew(struct ld_tenant *t, struct ld_message *why)
     struct ld_recovered r = {.engine = NULL};
     const int rc = ld_recover(&r, t->store, t->db_path, t->snapshot_path, false, t->progress, why);
 
+    t->shared.unfoldable = rc == LD_STORE_CORRUPT ? r.seq + 1 : 0;
+    if (rc == LD_STORE_CORRUPT) {
+        t->shared.refused = t->shared.unfoldable;
+        t->shared.unfoldable_why = *why;
+        return LD_SHARED_FORKED;
+    }
     if (rc != LD_STORE_OK)
-        return rc == LD_STORE_NOMEM ? LD_SHARED_NOMEM : rc == LD_STORE_CORRUPT ? LD_SHARED_FORKED : LD_SHARED_DOWN;
+        return rc == LD_STORE_NOMEM ? LD_SHARED_NOMEM : LD_SHARED_DOWN;
     ld_tenant_exchange(t, &r.engine, &r.settings, r.seq);
     kb_engine_free(r.engine);
     return follow_books(t, false, why);
+}
+
+/* A copy that no fold takes is not folded again before the log was rewritten once more. */
+static enum ld_shared_rc look_again(struct ld_tenant *t, struct ld_message *why)
+{
+    struct ld_shared *s = &t->shared;
+    struct ld_shared_log *log = t->world->shared;
+    struct ld_shared_tenant found;
+    bool is_new = false;
+    const enum ld_shared_rc rc = log->ops->find(log, t->name, false, &found, &is_new, why);
+
+    if (rc != LD_SHARED_OK || found.id != s->id || found.tip.generation != s->place.generation)
+        return rc;
+    s->refused = s->unfoldable;
+    *why = s->unfoldable_why;
+    return LD_SHARED_FORKED;
 }
 
 /* A job that has the old engine in its hands comes first. */
@@ -407,8 +429,10 @@ enum ld_shared_rc ld_shared_renew(struct ld_tenant *t, struct ld_message *why)
 
     if (ld_tasks_have_engine(t))
         return (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, why, "%s", ld_shared_say(LD_SHARED_REWRITTEN));
-    if (!s->is_stale)
-        rc = ld_shared_renew_copy(t, &is_model_kept, why);
+    if (s->unfoldable > 0)
+        rc = look_again(t, why);
+    if (rc == LD_SHARED_OK && (!s->is_stale || s->unfoldable > 0))
+        rc = ld_shared_renew_copy(t, s->is_stale ? NULL : &is_model_kept, why);
     if (rc == LD_SHARED_OK && is_model_kept) {
         t->n_rewrites++;
         t->snapshot_seq = 0; /* it rests on lines which have gone: the next is due at once */

@@ -34,9 +34,12 @@ struct ld_shared {
     uint64_t n_followed;          /* lines of others, so far */
     enum ld_shared_rc rc;         /* why the last turn was not had */
     struct ld_message why;        /* of a batch of others that could not be followed */
+    uint64_t refused;             /* the line of it that no fold takes; 0: that is not what is wrong */
     bool is_used;                 /* the turn ended with an append, and what is under way goes on */
     bool is_unsure;               /* the batch that was lost may be in the shared log */
     bool is_stale;                /* the copy was renewed, and the model is older than it */
+    uint64_t unfoldable;          /* since no fold takes this line of it; 0: that is not why */
+    struct ld_message unfoldable_why;
 };
 
 /* shared_turn.c, with a shared log alone; the writer's. Takes the turn in it, unless it is had: what others wrote is
@@ -74,5 +77,7 @@ enum ld_shared_rc ld_shared_renew_copy(struct ld_tenant *t, bool *is_model_kept,
 int ld_shared_find(struct ld_tenant *t, struct ld_message *why);
 int ld_shared_check(struct ld_tenant *t, bool *is_away, struct ld_message *why);
 int ld_shared_catch_up(struct ld_tenant *t, struct ld_message *why);
+/* Whether the line that made the tenant read-only is not in the copy any more: it was dropped in the log, or went. */
+bool ld_shared_is_mended(struct ld_tenant *t);
 
 #endif

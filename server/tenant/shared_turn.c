@@ -43,6 +43,18 @@
 
 /* ---- the turn ------------------------------------------------------------------------------------------ */
 
+/* The command that ends it. */
+static struct ld_message mending(const struct ld_tenant *t)
+{
+    struct ld_message out;
+
+    if (t->shared.refused > 0)
+        ld_fail(&out, "laplacectl repair %s --drop %llu", t->name, (unsigned long long)t->shared.refused);
+    else
+        ld_fail(&out, "laplacectl cluster repair %s", t->name);
+    return out;
+}
+
 /* Logs edges only, as a commit that fails does (commit.c). */
 static void fail(struct ld_tenant *t, enum ld_shared_rc rc, const struct ld_message *why)
 {
@@ -57,8 +69,8 @@ static void fail(struct ld_tenant *t, enum ld_shared_rc rc, const struct ld_mess
     if (rc == LD_SHARED_FORKED) {
         ld_count(&t->world->metrics->shared.chain_breaks, 1);
         if (!atomic_exchange(&s->is_forked, true))
-            ld_log(LD_LOG_ERROR, "tenant %s takes no changes: %s: %s: `laplacectl cluster repair %s` mends it", t->name,
-                   ld_shared_say(rc), text, t->name);
+            ld_log(LD_LOG_ERROR, "tenant %s takes no changes: %s: %s: `%s` mends it", t->name, ld_shared_say(rc), text,
+                   mending(t).text);
         return;
     }
     if (rc == LD_SHARED_DOWN)
@@ -175,6 +187,7 @@ bool ld_shared_begin(struct ld_tenant *t)
     assert(t->batch->commit.n == 0);
     ld_failpoint("before_take");
     s->why.text[0] = '\0';
+    s->refused = 0;
     const enum ld_shared_rc rc = take(t, &why);
     show(t, n_before);
     if (rc != LD_SHARED_OK) {
@@ -239,6 +252,17 @@ static bool is_away(struct ld_tenant *t, const struct ld_op *op)
     return !health.is_up && !health.is_newer;
 }
 
+/* Of a tenant that was deleted: whether another has its name. */
+static bool is_exchanged(const struct ld_tenant *t)
+{
+    struct ld_shared_log *log = t->world->shared;
+    struct ld_shared_tenant found;
+    struct ld_message why;
+    bool is_new = false;
+
+    return log->ops->find(log, t->name, false, &found, &is_new, &why) == LD_SHARED_OK && found.tip.seq > 0;
+}
+
 /* Of an op that has no turn. */
 static void refuse(struct ld_tenant *t, struct ld_op *op)
 {
@@ -250,14 +274,14 @@ static void refuse(struct ld_tenant *t, struct ld_op *op)
         struct ld_message text;
 
         ld_fail(&text,
-                "tenant '%s' takes no changes here until an operator has repaired it (laplacectl cluster repair): %s: "
-                "%.300s; nothing was recorded",
-                t->name, ld_shared_say(rc), t->shared.why.text);
+                "tenant '%s' takes no changes here until an operator has repaired it (%s): %s: %.300s; "
+                "nothing was recorded",
+                t->name, mending(t).text, ld_shared_say(rc), t->shared.why.text);
         ld_op_refuse_busy(op, text.text);
         return;
     }
-    if (rc != LD_SHARED_NONE) {
-        ld_op_refuse_busy(op, refusal(rc));
+    if (rc != LD_SHARED_NONE || is_exchanged(t)) {
+        ld_op_refuse_busy(op, rc != LD_SHARED_NONE ? refusal(rc) : LD_EXCHANGED);
         return;
     }
     ld_op_forgive(op);
@@ -289,6 +313,7 @@ void ld_shared_read(struct ld_tenant *t)
     if (!atomic_exchange(&s->is_asked, false) || t->read_only_from > 0 || atomic_load(&t->is_doomed))
         return;
     s->why.text[0] = '\0';
+    s->refused = 0;
     const enum ld_shared_rc rc = read_on(t, &why);
     show(t, n_before);
     if (rc == LD_SHARED_OK)

@@ -172,6 +172,12 @@ void ld_tenant_doom(struct ld_tenant *t)
     ld_tenant_halt(t);
 }
 
+void ld_tenant_give_way(struct ld_tenant *t)
+{
+    atomic_store(&t->is_replaced, true);
+    ld_tenant_doom(t);
+}
+
 /* The same for the life of the tenant: it may be read without a lock and kept while t is held. */
 const char *ld_tenant_name(const struct ld_tenant *t)
 {

@@ -143,6 +143,9 @@ void ld_tenant_release(struct ld_tenant *t);
 
 /* From now on every op answers 404, and the last release removes the files. */
 void ld_tenant_doom(struct ld_tenant *t);
+/* The same of one whose name is another's by now: who waits is to ask again. */
+void ld_tenant_give_way(struct ld_tenant *t);
+#define LD_EXCHANGED "another tenant has taken this one's place: ask again; nothing was recorded"
 size_t ld_tenant_n_holders(const struct ld_tenant *t);
 
 const char *ld_tenant_name(const struct ld_tenant *t);

@@ -31,8 +31,11 @@ static void adopt(struct ld_tenant *t, const struct ld_recovered *r)
     kb_engine_counts(t->engine, &counts);
     t->n_pending = (size_t)counts.pending;
     ld_tenant_note_start(t);
-    if (t->read_only_from > 0)
+    if (t->read_only_from > 0) { /* it has no turns that would do it */
+        if (atomic_load(&t->must_scrub))
+            atomic_store(&t->must_scrub, !ld_store_scrub(t->store));
         return;
+    }
     atomic_store(&t->next_expiry_ms, kb_engine_next_expiry(t->engine));
     if (t->settings.keep_events > 0 || t->settings.keep_age_ms > 0)
         atomic_store(&t->next_look_ms, 0);
@@ -106,6 +109,8 @@ static int recover(struct ld_tenant *t, struct ld_recovered *out, struct ld_mess
         ld_fail(why, "%s", t->fault.text);
         return rc;
     }
+    if (ld_shared_is_mended(t) && ld_folder_forget_read_only(w->data_dir, t->name) == 0)
+        t->read_only_from = 0;
     if (t->read_only_from == 0)
         return ld_recover(out, t->store, t->db_path, t->snapshot_path, w->verify_on_start, w->progress, why);
     ld_log(LD_LOG_WARN, "tenant %s is read-only: %s", t->name, t->fault.text);

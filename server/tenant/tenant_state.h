@@ -63,7 +63,8 @@ struct ld_tenant {
 
     atomic_bool is_rebuilding; /* from the staging of a model change to the end of its batch */
     atomic_bool is_doomed, is_failing;
-    atomic_bool is_halting; /* no job of a build is to start any more */
+    atomic_bool is_replaced; /* doomed, since another tenant has its name by now */
+    atomic_bool is_halting;  /* no job of a build is to start any more */
     atomic_bool is_compacting;
     atomic_bool has_chores;      /* upkeep wants one more turn */
     atomic_bool must_scrub;      /* the write-ahead log may hold what was erased */

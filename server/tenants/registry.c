@@ -220,7 +220,7 @@ void ld_tenants_count(struct ld_tenants *r, struct ld_tenants_counts *out)
 
 /* ---- life ------------------------------------------------------------------------------------------- */
 
-void ld_tenants_on_removal(struct ld_tenants *r, void (*fn)(void *arg, const char *name), void *arg)
+void ld_tenants_on_removal(struct ld_tenants *r, void (*fn)(void *arg, const char *name, bool is_replaced), void *arg)
 {
     r->on_removal = fn;
     r->on_removal_arg = arg;

@@ -66,7 +66,8 @@ struct ld_tenant_file {
 int ld_tenants_adopt(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p);
 
 /* A file in the place of the tenant's own, and a snapshot of its model likewise: from one moment to the next, in
- * memory and on the disk. Who asks for the tenant meanwhile waits. 0, or -1 (404, 503: somebody has it in use, 507). */
+ * memory and on the disk. Who asks for the tenant meanwhile waits. 0, or -1 (404, 503: somebody has it in use, 507).
+ * Where a log is shared, in it: for all servers, which come to it by their next question. */
 int ld_tenants_replace(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p);
 
 /* Whether there is a tenant of that name, in memory or not. */
@@ -90,8 +91,9 @@ bool ld_tenants_get_rate(struct ld_tenants *r, const char *name, struct ld_rate 
 void ld_tenants_set_rate(struct ld_tenants *r, const char *name, const struct ld_rate *own, struct ld_problem *p);
 
 /* Whoever must know of a removal: fn is called once the tenant's row is gone and before its name can be used again, one
- * at a time. Before requests are served. */
-void ld_tenants_on_removal(struct ld_tenants *r, void (*fn)(void *arg, const char *name), void *arg);
+ * at a time. is_replaced: another tenant of the shared log has the name by now, which may have its keys. Before
+ * requests are served. */
+void ld_tenants_on_removal(struct ld_tenants *r, void (*fn)(void *arg, const char *name, bool is_replaced), void *arg);
 
 /* The registry's file, for the keys in it; borrowed until ld_tenants_close. */
 struct ld_registry_file *ld_tenants_registry(struct ld_tenants *r);

@@ -62,13 +62,20 @@ static void wait_for_files(const struct ld_tenants *r, const char *name)
         nanosleep(&ms, NULL);
 }
 
-static void let_go(const struct ld_tenants *r, const char *name, struct removed *removed)
+static void let_go(const struct ld_tenants *r, const char *name, struct removed *removed, bool is_replaced)
 {
     struct ld_problem p;
 
     ld_problem_init(&p);
-    ld_problem_set_as(&p, LD_NO_TENANT, "the tenant has been deleted");
-    if (removed->t != NULL)
+    if (is_replaced) {
+        ld_problem_set(&p, 503, LD_EXCHANGED);
+        p.retry_after_s = 1;
+    } else {
+        ld_problem_set_as(&p, LD_NO_TENANT, "the tenant has been deleted");
+    }
+    if (removed->t != NULL && is_replaced)
+        ld_tenant_give_way(removed->t);
+    else if (removed->t != NULL)
         ld_tenant_doom(removed->t);
     ld_tenant_release(removed->t);
     if (removed->is_free)
@@ -80,14 +87,14 @@ static void let_go(const struct ld_tenants *r, const char *name, struct removed 
  * process. A failure after the marker leaves the tenant serving until the next start removes it; the caller is told
  * 503.
  */
-static int mark(struct ld_tenants *r, const char *name, struct ld_problem *p)
+static int mark(struct ld_tenants *r, const char *name, bool is_replaced, struct ld_problem *p)
 {
     if (!ld_tenants_has(r, name))
         ld_problem_no_tenant(p, name);
     else if (ld_folder_mark_deleted(r->world->data_dir, name) != 0 || ld_registry_remove(r->file, name) != 0)
         ld_problem_set(p, 503, "the data folder cannot be written");
     else if (r->on_removal != NULL)
-        r->on_removal(r->on_removal_arg, name);
+        r->on_removal(r->on_removal_arg, name, is_replaced);
     return p->status == 0 ? 0 : -1;
 }
 
@@ -103,8 +110,8 @@ int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem 
         pthread_mutex_unlock(&r->change_lock);
         return 0;
     }
-    if (mark(r, name, p) == 0 && take_out(r, name, &removed))
-        let_go(r, name, &removed);
+    if (mark(r, name, false, p) == 0 && take_out(r, name, &removed))
+        let_go(r, name, &removed, false);
     pthread_mutex_unlock(&r->change_lock);
     if (p->status != 0)
         return -1;
@@ -112,14 +119,14 @@ int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem 
     return 0;
 }
 
-bool ld_member_forget(struct ld_tenants *r, const char *name)
+bool ld_member_forget(struct ld_tenants *r, const char *name, bool is_replaced)
 {
     struct removed removed;
     struct ld_problem p;
 
     ld_problem_init(&p);
-    if (mark(r, name, &p) == 0 && take_out(r, name, &removed))
-        let_go(r, name, &removed);
+    if (mark(r, name, is_replaced, &p) == 0 && take_out(r, name, &removed))
+        let_go(r, name, &removed, is_replaced);
     return p.status == 0 || p.status == 404;
 }
 
@@ -127,7 +134,7 @@ bool ld_member_forget(struct ld_tenants *r, const char *name)
 
 /* Files of the name that are nobody's any more, or somebody else's. A shared log takes no notice of a copy that was
  * left behind, which its opening moves aside: only a removal that is not over counts then. */
-static bool has_files(const struct ld_tenants *r, const char *name)
+bool ld_member_has_files(const struct ld_tenants *r, const char *name)
 {
     char path[LD_PATH_MAX];
 
@@ -146,7 +153,7 @@ static bool is_free(struct ld_tenants *r, const char *name, struct ld_problem *p
                        "first three kinds");
     else if (ld_tenants_has(r, name))
         ld_problem_set(p, 409, "tenant '%s' exists", name);
-    else if (has_files(r, name))
+    else if (ld_member_has_files(r, name))
         ld_problem_set(p, 409, "files of a tenant '%s' are in the data folder: it is being deleted, or not taken in",
                        name);
     return p->status == 0;
@@ -176,13 +183,13 @@ static void register_or_remove(struct ld_tenants *r, const char *name, struct ld
     if (ld_registry_add(r->file, name, r->world->now_ms()) == 0)
         return;
     if (take_out(r, name, &removed))
-        let_go(r, name, &removed);
+        let_go(r, name, &removed, false);
     ld_problem_set(p, 503, "the registry cannot be written");
 }
 
 void ld_member_take_in(struct ld_tenants *r, const char *name)
 {
-    if (ld_tenants_has(r, name) || has_files(r, name))
+    if (ld_tenants_has(r, name) || ld_member_has_files(r, name))
         return;
     ld_nodes_made(r);
     if (ld_registry_add(r->file, name, r->world->now_ms()) == 0)

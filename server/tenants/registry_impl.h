@@ -94,7 +94,7 @@ struct ld_tenants {
     bool is_halting;
     atomic_bool is_left; /* the files are to stay as they are */
     atomic_bool is_trimming;
-    void (*on_removal)(void *arg, const char *name);
+    void (*on_removal)(void *arg, const char *name, bool is_replaced);
     void *on_removal_arg;
     _Atomic uint64_t tick;
     struct ld_nodes *nodes; /* NULL: no log is shared */
@@ -132,6 +132,10 @@ bool ld_rate_take_over(struct ld_tenants *r, const char *name, const struct ld_r
 void ld_tenants_follow_common(struct ld_tenants *r);
 /* registry_import.c. As ld_tenants_adopt, into the log: the file is left as it is. */
 int ld_nodes_adopt(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p);
+/* As ld_tenants_replace, likewise. */
+int ld_nodes_replace(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p);
+/* registry_nodes.c. Whether the member of that name is another tenant than this one by now; waits a little for it. */
+bool ld_nodes_await_exchange(struct ld_tenants *r, const char *name, uint64_t old);
 
 /* registry_held.c */
 void ld_tenants_hold_work(struct ld_tenants *r);
@@ -150,8 +154,10 @@ void ld_tenant_waits_end(struct ld_tenant_wait *first, struct ld_tenant *t, cons
 bool ld_tenants_await_known(struct ld_tenants *r, const char *name, struct ld_tenant_wait *wait);
 
 /* registry_change.c. change_lock held: takes out of the table and off the disk what was deleted elsewhere, or has never
- * been. False: the folder cannot be written; the tenant stays. */
-bool ld_member_forget(struct ld_tenants *r, const char *name);
+ * been; is_replaced: another tenant has the name by now. False: the folder cannot be written; the tenant stays. */
+bool ld_member_forget(struct ld_tenants *r, const char *name, bool is_replaced);
+/* Whether files of that name, which are no copy, keep a tenant from being taken in. */
+bool ld_member_has_files(const struct ld_tenants *r, const char *name);
 /* change_lock held: a tenant that another server has made, closed. Later, where files of the name are still being taken
  * away. */
 void ld_member_take_in(struct ld_tenants *r, const char *name);

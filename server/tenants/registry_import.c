@@ -4,10 +4,16 @@
  *
  * Of a log that begins with a summary, the lines behind it come first, and the summary then as a compaction brings it,
  * with what the file has counted over the lines that are gone. So every server reads it like a log that was compacted
- * here. */
+ * here.
+ *
+ * One that takes another's place comes under a name that is nobody's, while the other goes on. Right before the commit
+ * it gets name, keys and rate of that one, which is deleted: so all servers have the one up to the commit and the other
+ * behind it, as where a name was used again. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/failpoint.h"
 #include "tenant/books.h"
 #include "tenant/shared_send.h"
 #include "tenants/registry_impl.h"
@@ -36,8 +42,26 @@ static enum ld_shared_rc judge_file(int rc, struct ld_message *why)
     return (enum ld_shared_rc)ld_fail_as(LD_SHARED_DOWN, why, "the file cannot be read");
 }
 
-static void append_last(struct ld_shared_sender *s)
+/* A tenant that comes under a name of nobody's, to take another's place: in the same commit. */
+struct place {
+    const char *name; /* that it is to have */
+    uint64_t old;     /* the number of who has it; 0: nobody has, and it has it already */
+};
+
+/* Right before the commit: who has the place goes on until then. */
+static bool take_place(struct ld_shared_sender *s, const struct place *place)
 {
+    if (place->old != 0 && ld_shared_may_go_on(s))
+        s->rc = s->log->ops->exchange(s->turn, place->name, place->old, s->why);
+    if (place->old != 0 && s->rc == LD_SHARED_OK)
+        ld_failpoint("before_exchange");
+    return s->rc == LD_SHARED_OK;
+}
+
+static void append_last(struct ld_shared_sender *s, const struct place *place)
+{
+    if (!take_place(s, place))
+        return;
     const struct ld_shared_batch b = ld_shared_last_sent(s);
 
     s->rc = s->log->ops->append(s->turn, &b, s->why);
@@ -91,7 +115,8 @@ static void close_beginning(struct beginning *b)
 }
 
 /* In the turn, in which all lines behind the summary are put but the last. */
-static void compact(struct ld_shared_sender *s, struct ld_store *store, uint64_t first, uint64_t kept)
+static void compact(struct ld_shared_sender *s, struct ld_store *store, const struct place *place, uint64_t first,
+                    uint64_t kept)
 {
     struct beginning b = {.pack.node = s->node, .kept = kept};
     const struct ld_shared_batch last = ld_shared_last_sent(s);
@@ -105,7 +130,7 @@ static void compact(struct ld_shared_sender *s, struct ld_store *store, uint64_t
         s->rc = judge_file(rc, s->why);
     }
     ld_shared_pack_end(&b.pack);
-    if (ld_shared_may_go_on(s)) {
+    if (ld_shared_may_go_on(s) && take_place(s, place)) {
         const struct ld_shared_summary summary = {
             .last = kept - 1, .batch = b.pack.batch, .n = b.pack.n, .book = b.book, .n_books = b.n_books};
         s->rc = s->log->ops->compact(s->turn, &summary, s->why);
@@ -126,10 +151,15 @@ static bool is_taken(const struct ld_shared_sender *s, const char *name)
     return s->log->ops->find(s->log, name, false, &found, &is_new, &why) == LD_SHARED_OK && found.tip.seq > 0;
 }
 
-static void refuse(const struct ld_shared_sender *s, const char *name, struct ld_problem *p)
+static void refuse(const struct ld_shared_sender *s, const struct place *place, struct ld_problem *p)
 {
-    if (s->rc == LD_SHARED_BEHIND && is_taken(s, name))
-        ld_problem_set(p, 409, "tenant '%s' exists", name);
+    if (place->old != 0 && s->rc == LD_SHARED_UNKNOWN)
+        ld_problem_set(p, 503, "it is not known whether the tenant was exchanged: look at it");
+    else if (place->old != 0)
+        ld_problem_set(p, 503, "the tenant was not exchanged, ask again: %.300s",
+                       s->why->text[0] != '\0' ? s->why->text : ld_shared_say(s->rc));
+    else if (s->rc == LD_SHARED_BEHIND && is_taken(s, place->name))
+        ld_problem_set(p, 409, "tenant '%s' exists", place->name);
     else if (s->rc == LD_SHARED_BEHIND)
         ld_problem_set(p, 503, "the turn in the shared log was lost and nothing was made: ask again");
     else if (s->rc == LD_SHARED_UNKNOWN)
@@ -139,16 +169,18 @@ static void refuse(const struct ld_shared_sender *s, const char *name, struct ld
                        s->why->text[0] != '\0' ? s->why->text : ld_shared_say(s->rc));
 }
 
-static void send_store(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file,
+static void send_store(struct ld_tenants *r, const struct place *place, const struct ld_tenant_file *file,
                        struct ld_store *store, struct ld_problem *p)
 {
+    char nobodys[32];
     struct ld_message why = {""};
     struct ld_shared_sender s = {
         .log = r->world->shared, .node = r->world->node, .why = &why, .is_over = file->is_over, .arg = file->arg};
     uint64_t first = 1, kept = 1;
 
     ld_text_init(&s.body);
-    s.rc = ld_nodes_ops(r)->make(r->world->shared, name, &s.turn, &s.id, &why);
+    snprintf(nobodys, sizeof nobodys, ".%016llx", (unsigned long long)ld_shared_draw_nonce()); /* no tenant's name */
+    s.rc = ld_nodes_ops(r)->make(r->world->shared, place->old != 0 ? nobodys : place->name, &s.turn, &s.id, &why);
     if (ld_shared_may_send(&s)) {
         int rc = find_start(store, &first, &kept);
         if (rc == LD_STORE_OK)
@@ -157,32 +189,63 @@ static void send_store(struct ld_tenants *r, const char *name, const struct ld_t
             s.rc = judge_file(rc == LD_STORE_OK && s.n == 0 ? LD_STORE_CORRUPT : rc, &why);
     }
     if (s.rc == LD_SHARED_OK && kept > 1)
-        compact(&s, store, first, kept);
+        compact(&s, store, place, first, kept);
     else if (s.rc == LD_SHARED_OK)
-        append_last(&s);
+        append_last(&s, place);
     if (s.turn != NULL)
         ld_nodes_ops(r)->release(s.turn);
     if (s.rc != LD_SHARED_OK)
-        refuse(&s, name, p);
+        refuse(&s, place, p);
     ld_text_close(&s.body);
 }
 
-int ld_nodes_adopt(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p)
+/* Into the log, from the file. */
+static void send_file(struct ld_tenants *r, const struct place *place, const struct ld_tenant_file *file,
+                      struct ld_problem *p)
 {
     struct ld_store *store = NULL;
     struct ld_message why;
 
-    if (!ld_tenant_name_is_valid(name))
-        ld_problem_set(p, 400, "no tenant can have this name");
-    else if (ld_store_open_readonly(&store, file->path, &why) != LD_STORE_OK)
+    if (ld_store_open_readonly(&store, file->path, &why) != LD_STORE_OK)
         ld_problem_set(p, 503, "the tenant's file cannot be read back");
     else
-        send_store(r, name, file, store, p);
+        send_store(r, place, file, store, p);
     ld_store_close(store);
+}
+
+int ld_nodes_adopt(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p)
+{
+    if (!ld_tenant_name_is_valid(name))
+        ld_problem_set(p, 400, "no tenant can have this name");
+    else
+        send_file(r, &(struct place){.name = name}, file, p);
     if (p->status != 0)
         return -1;
     pthread_mutex_lock(&r->change_lock);
     ld_member_take_in(r, name);
     pthread_mutex_unlock(&r->change_lock);
+    return 0;
+}
+
+/* Here it is in force as at the other servers, by a question to the log; one that does not come to it in a moment comes
+ * to it later. */
+int ld_nodes_replace(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p)
+{
+    struct ld_shared_tenant found = {.id = 0};
+    struct ld_message why = {""};
+    bool is_new = false;
+    const enum ld_shared_rc rc = ld_nodes_ops(r)->find(r->world->shared, name, false, &found, &is_new, &why);
+
+    if (rc == LD_SHARED_NONE)
+        ld_problem_no_tenant(p, name);
+    else if (rc != LD_SHARED_OK)
+        ld_problem_set(p, 503, "the shared log cannot be asked, and nothing was changed: %.300s",
+                       why.text[0] != '\0' ? why.text : ld_shared_say(rc));
+    else
+        send_file(r, &(struct place){.name = name, .old = found.id}, file, p);
+    if (p->status != 0)
+        return -1;
+    ld_failpoint("after_exchange");
+    (void)ld_nodes_await_exchange(r, name, found.id);
     return 0;
 }

@@ -15,7 +15,7 @@
  * says of a tenant that a creation here is about to show is too old; so a round that saw a creation removes nothing.
  *
  * Lag: how many lines a tenant in memory has not folded yet, and for how long it has not come to the end that it was
- * then told of. */
+ * then told of. A line that no fold takes holds up its tenant for as long as nobody repairs it, and not the server. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +29,7 @@
 
 #define HURRY_MS 5 /* between two rounds that somebody waits for */
 #define LONG_ROUND_US 1000000
+#define EXCHANGE_TRIES 2000 /* a millisecond apart */
 
 /* One tenant of the log. */
 struct tip {
@@ -102,7 +103,8 @@ static uint64_t id_of(const struct ld_member *member)
 
 /* The first member behind `name` that the log has no more, or that is another tenant by now; those that are seen for
  * the first time get their number. False: there is none. */
-static bool find_gone(struct ld_tenants *r, const struct tips *tips, char name[LD_NAME_MAX + 1], uint64_t *id)
+static bool find_gone(struct ld_tenants *r, const struct tips *tips, char name[LD_NAME_MAX + 1], uint64_t *id,
+                      bool *is_replaced)
 {
     bool is_found = false;
 
@@ -122,6 +124,7 @@ static bool find_gone(struct ld_tenants *r, const struct tips *tips, char name[L
         if (is_found) {
             snprintf(name, LD_NAME_MAX + 1, "%s", member->name);
             *id = member->shared_id;
+            *is_replaced = tip != NULL;
         }
     }
     pthread_rwlock_unlock(&r->lock);
@@ -163,15 +166,19 @@ static void take_away(struct ld_tenants *r, const struct tips *tips, uint64_t n_
 {
     char name[LD_NAME_MAX + 1] = "";
     uint64_t id = 0;
+    bool is_replaced = false;
 
-    while (find_gone(r, tips, name, &id) && atomic_load(&r->nodes->n_made) == n_made) {
+    while (find_gone(r, tips, name, &id, &is_replaced) && atomic_load(&r->nodes->n_made) == n_made) {
         const enum ld_shared_rc rc = look_for(r, id);
         if (rc == LD_SHARED_FORKED)
             note_lost(r, name);
         if (rc != LD_SHARED_NONE || pthread_mutex_trylock(&r->change_lock) != 0)
             continue;
-        if (atomic_load(&r->nodes->n_made) == n_made && ld_member_forget(r, name))
-            ld_log(LD_LOG_INFO, "tenant %s: another server has deleted it", name);
+        if (atomic_load(&r->nodes->n_made) == n_made && ld_member_forget(r, name, is_replaced)) {
+            ld_log(LD_LOG_INFO, "tenant %s: %s", name,
+                   is_replaced ? "another tenant has its place in the shared log" : "another server has deleted it");
+            r->nodes->rates_revision = 0; /* whoever has the name now may have its rate */
+        }
         pthread_mutex_unlock(&r->change_lock);
     }
 }
@@ -190,7 +197,36 @@ static void make_first(struct ld_tenants *r, const struct tips *tips)
     r->nodes->must_make_first = p.status == 503;
 }
 
+bool ld_nodes_await_exchange(struct ld_tenants *r, const char *name, uint64_t old)
+{
+    const struct timespec ms = {.tv_nsec = 1000000};
+    bool is_exchanged = false;
+
+    for (int i = 0; i < EXCHANGE_TRIES && !is_exchanged; i++) {
+        if (!r->nodes->is_running)
+            (void)ld_tenants_poll(r);
+        else if (i % HURRY_MS == 0)
+            ld_tenants_poll_soon(r);
+        nanosleep(&ms, NULL);
+        pthread_rwlock_rdlock(&r->lock);
+        const struct ld_member *member = ld_member_find(r, name);
+        is_exchanged = member != NULL && id_of(member) != old;
+        pthread_rwlock_unlock(&r->lock);
+    }
+    return is_exchanged;
+}
+
 /* ---- tips -------------------------------------------------------------------------------------------- */
+
+/* Whether it waits for an operator. */
+static bool is_held_up(const struct ld_tenant *t)
+{
+    struct ld_tenant_shared view;
+    const char *fault;
+
+    ld_tenant_shared(t, &view);
+    return view.is_forked || ld_tenant_read_only(t, &fault) > 0;
+}
 
 /* The tenant, held, if it is in memory and behind; else NULL. */
 static struct ld_tenant *find_behind(struct ld_tenants *r, const struct tip *tip, struct ld_lag *most)
@@ -203,7 +239,10 @@ static struct ld_tenant *find_behind(struct ld_tenants *r, const struct tip *tip
     if (member != NULL && member->state == LD_TENANT_OPEN && member->shared_id == tip->id &&
         !ld_tenant_see_head(member->tenant, tip->seq)) {
         t = ld_tenant_hold(member->tenant);
-        ld_tenant_lag(t, &lag);
+        if (is_held_up(t))
+            lag = (struct ld_lag){.events = 0};
+        else
+            ld_tenant_lag(t, &lag);
         most->events = lag.events > most->events ? lag.events : most->events;
         most->us = lag.us > most->us ? lag.us : most->us;
     }

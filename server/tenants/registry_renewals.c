@@ -1,8 +1,9 @@
 /* Lines of a shared log that were rewritten (a user was erased): when this server has nothing left of what they were.
  *
  * A tenant in memory is renewed by its writer (shared_renew.c). One that is closed would keep its old copy for as long
- * as nobody asks for it; its files are removed, and the next use reads the log, as it would have to fold it. When no
- * copy is left that lacks a rewriting, the log is told so, and whoever erased is answered. */
+ * as nobody asks for it; its files are removed, but for that it is read-only, and the next use reads the log, as it
+ * would have to fold it. When no copy is left that lacks a rewriting, the log is told so, and whoever erased is
+ * answered. */
 #include <unistd.h>
 
 #include "base/log.h"
@@ -26,21 +27,41 @@ static bool remove_old(struct ld_tenants *r, struct ld_member *member, uint64_t 
         return false;
     if (mark.tenant != id || mark.generation >= generation)
         return true;
-    ld_folder_remove(r->world->data_dir, member->name);
+    ld_folder_remove_copy(r->world->data_dir, member->name);
     ld_log(LD_LOG_INFO, "tenant %s: its copy is removed: lines of the shared log were rewritten", member->name);
     return access(path, F_OK) != 0;
 }
 
-/* A member that is not in memory, taken out of everybody's hands; NULL: another is at work on it. */
+/* Lock held for writing. One that is read-only reads nothing: it is closed, and what keeps it so is looked at when it
+ * is opened again (ld_shared_is_mended). */
+static bool may_take(const struct ld_member *member)
+{
+    const char *fault;
+
+    return member->state == LD_TENANT_CLOSED || member->state == LD_TENANT_FAILED ||
+           (member->state == LD_TENANT_OPEN && ld_tenant_read_only(member->tenant, &fault) > 0 &&
+            ld_tenant_is_idle(member->tenant));
+}
+
+/* A member that is not in memory any more, taken out of everybody's hands; NULL: another is at work on it. */
 static struct ld_member *take_closed(struct ld_tenants *r, const char *name)
 {
+    struct ld_tenant *t = NULL;
+
     pthread_rwlock_wrlock(&r->lock);
     struct ld_member *member = ld_member_find(r, name);
-    if (member != NULL && (member->state == LD_TENANT_CLOSED || member->state == LD_TENANT_FAILED))
+    if (member != NULL && may_take(member)) {
+        t = member->tenant;
+        member->tenant = NULL;
         member->state = LD_TENANT_CLOSING;
-    else
+        member->retry_us = 0; /* it may have failed by what was rewritten */
+    } else {
         member = NULL;
+    }
     pthread_rwlock_unlock(&r->lock);
+    if (t != NULL)
+        member->bucket_state = ld_bucket_state(ld_tenant_bucket(t));
+    ld_tenant_release(t);
     return member;
 }
 

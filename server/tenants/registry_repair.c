@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "tenants/registry_impl.h"
+#include "task/drop_shared.h"
 #include "task/repair.h"
 #include "task/repair_shared.h"
 
@@ -61,7 +62,10 @@ static struct ld_member *take_member(struct ld_tenants *r, const char *name, str
 static int repair_line(struct ld_tenants *r, const char *name, const struct ld_repair *wanted, struct ld_message *why,
                        struct ld_problem *p)
 {
-    const int rc = ld_repair(r->world->data_dir, name, wanted, r->world->progress, why, p);
+    const struct ld_world *w = r->world;
+    const int rc = w->shared != NULL && wanted->action == LD_REPAIR_DROP
+                       ? ld_drop_shared(w->shared, name, wanted, w->progress, why, p)
+                       : ld_repair(w->data_dir, name, wanted, w->progress, why, p);
 
     if (rc == 0)
         ld_log(LD_LOG_WARN, "tenant %s: %s: %s", name,
@@ -107,6 +111,8 @@ int ld_tenants_repair(struct ld_tenants *r, const char *name, const struct ld_re
 
 int ld_tenants_replace(struct ld_tenants *r, const char *name, const struct ld_tenant_file *file, struct ld_problem *p)
 {
+    if (r->nodes != NULL)
+        return ld_nodes_replace(r, name, file, p);
     struct ld_member *member = take_member(r, name, p);
 
     if (member == NULL)

@@ -81,6 +81,8 @@ void ld_nodes_end_waiting(struct ld_tenants *r, uint64_t round, const char *why)
         ld_problem_init(&p);
         if (why != NULL)
             set_unknown(&p, wait->name, why);
+        else if (ld_tenant_name_is_valid(wait->name) && ld_member_has_files(r, wait->name))
+            ld_problem_set(&p, 503, "files of the last tenant of that name are still being taken away: ask again");
         else
             ld_problem_no_tenant(&p, wait->name);
         wait->done(wait, NULL, &p);

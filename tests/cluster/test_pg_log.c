@@ -543,6 +543,90 @@ START_TEST(lines_that_are_rewritten_are_read_from_the_beginning_and_an_old_place
 }
 END_TEST
 
+START_TEST(a_line_that_is_rewritten_alone_moves_nothing_but_the_chain_and_the_generation)
+{
+    struct writer a, b, c;
+    struct ld_shared_turn *turn = NULL;
+    const struct ld_shared_line line = {.seq = 2, .text = "TWO", .n_text = 3},
+                                none = {.seq = 9, .text = "?", .n_text = 1};
+    pg_open(&a, "w-a", "one-line");
+    pg_open(&b, "w-b", "one-line");
+    pg_open(&c, "w-c", "one-line");
+    ck_assert_int_eq(pg_write(&a, "one\ntwo\n", 2), LD_SHARED_OK);
+    ck_assert_int_eq(pg_write(&a, "three\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(pg_follow(&b), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->take(a.log, a.id, &a.at, pg_tell, &a, &turn, &a.why), LD_SHARED_OK);
+    ck_assert_msg(a.log->ops->rewrite(turn, &line, 1, NULL, 0, &a.why) == LD_SHARED_OK, "%s", a.why.text);
+    ck_assert_int_eq(pg_follow(&b), LD_SHARED_REWRITTEN);
+    c.at.generation = LD_ANY_GENERATION;
+    ck_assert_int_eq(pg_follow(&c), LD_SHARED_OK);
+    ck_assert_str_eq(c.told, "w-a:1-2:one\nTWO\n|w-a:3-3:three\n|");
+    ck_assert_uint_gt(c.at.generation, 0);
+    ck_assert_int_eq(c.log->ops->take(c.log, c.id, &c.at, pg_tell, &c, &turn, &c.why), LD_SHARED_OK);
+    ck_assert_int_eq(c.log->ops->rewrite(turn, &none, 1, NULL, 0, &c.why), LD_SHARED_DOWN); /* it has no such line */
+    ck_assert_int_eq(pg_write(&c, "four\n", 1), LD_SHARED_OK);
+    pg_close(&a);
+    pg_close(&b);
+    pg_close(&c);
+}
+END_TEST
+
+/* Lines of a tenant that comes under a name of nobody's, the last of them to be its commit. */
+static struct ld_shared_turn *come(struct writer *w, const char *name, uint64_t *id, struct ld_shared_batch *last)
+{
+    struct ld_shared_turn *turn = NULL;
+    struct ld_shared_batch first = {.at.seq = 1, .n = 1, .node = w->node, .nonce = 81, .body = "un\n", .n_body = 3};
+    ck_assert_int_eq(w->log->ops->make(w->log, name, &turn, id, &w->why), LD_SHARED_OK);
+    ld_chain(first.at.hash, (unsigned char[LD_CHAIN_BYTES]){0}, first.body, first.n_body);
+    ck_assert_int_eq(w->log->ops->put(turn, &first, &w->why), LD_SHARED_OK);
+    *last = (struct ld_shared_batch){.at.seq = 2, .n = 1, .node = w->node, .nonce = 82, .body = "deux\n", .n_body = 5};
+    ld_chain(last->at.hash, first.at.hash, last->body, last->n_body);
+    return turn;
+}
+
+START_TEST(a_tenant_takes_anothers_place_with_its_commit_or_not_at_all)
+{
+    struct writer a, b, c;
+    struct ld_shared_turn *turn = NULL;
+    struct ld_shared_tenant t;
+    struct ld_shared_batch last;
+    uint64_t id = 0;
+    bool is_new = false;
+    const struct ld_rate rate = {.rate = 3, .burst = 4};
+    pg_open(&a, "w-a", "place");
+    pg_open_for(&b, "w-b", "place", 500);
+    pg_open(&c, "w-c", "place");
+    ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->set_rate(a.log, a.id, &rate, &why), LD_SHARED_OK);
+    turn = come(&a, ".nobodys", &id, &last);
+    ck_assert_int_eq(pg_write(&b, "two\n", 1), LD_SHARED_OK); /* the other goes on */
+    ck_assert_int_eq(a.log->ops->exchange(turn, "place", a.id, &a.why), LD_SHARED_OK);
+    ck_assert_int_eq(pg_write(&b, "three\n", 1), LD_SHARED_DOWN); /* until here */
+    a.log->ops->release(turn);
+    ck_assert_int_eq(a.log->ops->find(a.log, "place", false, &t, &is_new, &why), LD_SHARED_OK);
+    ck_assert_uint_eq(t.id, a.id);
+    ck_assert_uint_eq(t.tip.seq, 2);
+    turn = come(&a, ".nobodys", &id, &last);
+    ck_assert_int_eq(a.log->ops->exchange(turn, "place", a.id, &a.why), LD_SHARED_OK);
+    ck_assert_msg(a.log->ops->append(turn, &last, &a.why) == LD_SHARED_OK, "%s", a.why.text);
+    ck_assert_int_eq(a.log->ops->settle(a.log, id, &last, &a.why), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->find(a.log, "place", false, &t, &is_new, &why), LD_SHARED_OK);
+    ck_assert_uint_eq(t.id, id);
+    ck_assert_uint_eq(t.tip.seq, 2);
+    ck_assert_int_eq(a.log->ops->find(a.log, ".nobodys", false, &t, &is_new, &why), LD_SHARED_NONE);
+    ck_assert_int_eq(pg_write(&b, "three\n", 1), LD_SHARED_NONE);
+    c.id = id;
+    ck_assert_int_eq(pg_follow(&c), LD_SHARED_OK);
+    ck_assert_str_eq(c.told, "w-a:1-1:un\n|w-a:2-2:deux\n|");
+    turn = come(&c, ".nobodys", &id, &last); /* of one that is there no more */
+    ck_assert_int_eq(c.log->ops->exchange(turn, "place", a.id, &c.why), LD_SHARED_BEHIND);
+    c.log->ops->release(turn);
+    pg_close(&a);
+    pg_close(&b);
+    pg_close(&c);
+}
+END_TEST
+
 /* What a summary stands for was there, or was not: nobody can tell any more. */
 START_TEST(of_a_batch_that_a_summary_would_have_taken_nothing_is_said)
 {
@@ -681,6 +765,8 @@ static Suite *suite(void)
     tcase_add_test(c, tips_name_the_living_in_order_with_the_end_of_their_logs);
     tcase_add_test(c, of_a_batch_that_a_summary_would_have_taken_nothing_is_said);
     tcase_add_test(c, lines_that_are_rewritten_are_read_from_the_beginning_and_an_old_place_is_told_so);
+    tcase_add_test(c, a_line_that_is_rewritten_alone_moves_nothing_but_the_chain_and_the_generation);
+    tcase_add_test(c, a_tenant_takes_anothers_place_with_its_commit_or_not_at_all);
     tcase_add_test(c, health_counts_the_standbys_that_commits_wait_for);
     tcase_add_test(c, an_address_that_is_none_and_a_database_without_tables_are_refused);
     tcase_add_test(c, tables_are_made_once);

@@ -1,9 +1,10 @@
 """A shared log that has lost lines, as after a backup was restored: servers say so by name, and an operator puts the lines back or lets them go."""
+import hashlib
 import json
 
 import pytest
 
-from servers import Servers, ctl, events_of, log_of, settle, wait_for
+from servers import QUICK, Servers, ctl, events_of, log_of, settle, wait_for
 import pg
 from harness import Client
 
@@ -164,11 +165,160 @@ def test_a_server_that_dies_before_the_lines_are_there_has_changed_nothing(two, 
     assert settle((a, b), name) == (was, digest)
 
 
+# ---- a line that no fold takes
+
+def spoil(database, name, log):
+    """Two observations at the log's end, as a program of another version may have written them: the first has a reward that nobody can learn. Its number."""
+    primary = database.primary
+    id, last, hash = primary.sql(f"SELECT id, last, encode(hash, 'hex') FROM laplaced.tenant WHERE name = '{name}' AND deleted_at IS NULL").split("|")
+    first, hash = int(last) + 1, bytes.fromhex(hash)
+    for i, reward in enumerate((1.5e308, 0.25)):
+        line = {**next(e for e in reversed(events_of(log)) if e["type"] == "observed"), "seq": first + i, "reward": reward}
+        body = (json.dumps(line, separators=(",", ":")) + "\n").encode()
+        hash = hashlib.blake2b(hash + body, digest_size=16).digest()
+        primary.sql(f"INSERT INTO laplaced.batch (tenant, seq, n, at, node, nonce, hash, body) SELECT {id}, {first + i}, 1, at, 'older', {first + i}, '\\x{hash.hex()}', "
+                    f"'\\x{body.hex()}' FROM laplaced.batch WHERE tenant = {id} ORDER BY seq DESC LIMIT 1")
+        primary.sql(f"UPDATE laplaced.tenant SET last = {first + i}, hash = '\\x{hash.hex()}' WHERE id = {id}")
+    return first
+
+
+def is_ready(api):
+    return api.call("GET", "/readyz", expect=(200, 503)).status == 200
+
+
+def stuck(api, name, line):
+    detail = wait_for(lambda: (a := observe(api, name, 1, expect=(200, 503))).status == 503 and a, what="a refusal").json["detail"]
+    assert f"laplacectl repair {name} --drop {line}" in detail and f"line {line} of the shared log is refused: expected at most 1e+30" in detail, detail
+
+
+def is_dropped(log, was, line):
+    """The log is what it was, but for that line."""
+    events = {e["seq"]: e for e in events_of(log)}
+    assert events[line]["type"] == "redacted" and events[line]["dropped"].startswith(f"observed: event {line} was refused"), events[line]
+    assert log.startswith(was) and events[line + 1]["reward"] == 0.25
+
+
+def drop(server, name, line, expect=0):
+    return ctl("repair", name, "--drop", str(line), expect=expect, LAPLACED_URL=server.url)
+
+
+@pytest.fixture
+def hasty(database, tmp_path):
+    """Three servers that are not ready soon behind the log."""
+    servers = Servers(tmp_path, database.url, args=(*QUICK, "--max-lag", "300"))
+    servers.ready()
+    yield servers
+    servers.close()
+
+
+def test_a_line_that_no_fold_takes_is_dropped_at_any_server(hasty, database):
+    """One server is away meanwhile, and one dies in the transaction and behind it. The tenant that is held up keeps no server from being ready."""
+    (a, b, c), name = hasty.clients(), "faulty"
+    was, _ = made((a, b, c), name)
+    c.server.kill()
+    line = spoil(database, name, was)
+    for api in (a, b):
+        stuck(api, name, line)
+        wait_for(lambda: api.call("GET", f"/tenants/{name}").json["log"]["lag_seconds"] > 0.5, what="a lag")
+        assert is_ready(api) and api.call("POST", "/select", {"user": "u1", "candidates": ["x", "y"], "dry_run": True}, tenant=name).status == 200
+    a.put_tenant("other-than-faulty", algorithm="ucb")
+    observe(b, "other-than-faulty", 1)
+    assert "another one" in drop(a.server, name, line + 1, expect=1)
+    for point, is_there in (("before_shared_rewrite", False), ("after_shared_drop", True)):
+        a.server.env = {"LAPLACED_FAILPOINT": f"{point}:1"}
+        a.server.restart()
+        hasty.servers.remove(c.server)
+        hasty.ready()
+        hasty.servers.append(c.server)
+        drop(a.server, name, line, expect=1)
+        assert wait_for(lambda: a.server.process.poll(), what=f"the death at {point}") == -9
+        body = database.primary.sql(f"SELECT convert_from(body, 'UTF8') FROM laplaced.batch WHERE seq = {line} AND tenant = (SELECT id FROM laplaced.tenant WHERE name = '{name}')")
+        assert ("redacted" in body) == is_there, body
+        if not is_there:
+            stuck(b, name, line)
+    a.server.env = {}
+    a.server.restart()
+    c.server.start()
+    hasty.ready()
+    log, _ = settle((a, b, c), name)
+    is_dropped(log, was, line)
+    assert json.loads(drop(b.server, name, line)) == {"action": "drop", "seq": line, "fault": events_of(log)[line - 1]["dropped"], "opens": True}  # as after an answer that was lost
+    assert "nothing to repair" in drop(b.server, name, line - 1, expect=1)
+    for i in range(10):
+        observe((a, b, c)[i % 3], name, i)
+    settle((a, b, c), name)
+    assert all(api.call("POST", f"/tenants/{name}/verify").json["equal"] for api in (a, b, c))
+    assert "BROKEN" not in ctl("verify", name, "--log", database.url)
+
+
+def test_a_server_that_cannot_open_the_tenant_serves_what_was_before_the_line(hasty, database):
+    """Its copy has the line, which is so where lines were rewritten since, or another version has followed it. Read-only is its own matter, and ends by itself when any server drops the line."""
+    (a, b, c), name = hasty.clients(), "unreadable"
+    was, _ = made((a, b, c), name)
+    line = spoil(database, name, was)
+    stuck(b, name, line)
+    a.server.kill()
+    primary = database.primary
+    primary.sql("UPDATE laplaced.generation SET number = number + 1")
+    primary.sql(f"UPDATE laplaced.tenant SET (generation, rewritten) = (SELECT number, number FROM laplaced.generation) WHERE name = '{name}'")
+    a.server.start()
+    wait_for(lambda: is_ready(a))
+    assert f"event {line} was refused" in wait_for(lambda: (r := a.call("GET", f"/tenants/{name}", expect=(500, 503))).status == 500 and r).json["detail"]
+    said = json.loads(ctl("repair", name, "--read-only", str(line), LAPLACED_URL=a.server.url))
+    assert said["opens"] and said["seq"] == line and f"event {line} was refused" in said["fault"]
+    assert a.call("GET", f"/tenants/{name}").json["read_only"]["seq"] == line
+    assert "read-only" in observe(a, name, 1, expect=503).json["detail"]
+    assert a.call("POST", "/select", {"user": "u1", "candidates": ["x", "y"], "dry_run": True}, tenant=name).status == 200
+    a.server.restart()
+    wait_for(lambda: is_ready(a))
+    assert a.call("GET", f"/tenants/{name}").json["read_only"]["seq"] == line
+    for action in ("--lift", "--drop"):  # in a folder it is a copy's matter alone
+        assert a.server.terminate() == 0
+        said = ctl("repair", name, *((action,) if action == "--lift" else (action, str(line))), "--data", str(a.server.data), expect=int(action == "--drop"))
+        assert action == "--lift" or "copy of a shared log" in said
+        a.server.start()
+        wait_for(lambda: is_ready(a))
+    assert a.call("GET", f"/tenants/{name}", expect=500)
+    ctl("repair", name, "--read-only", str(line), LAPLACED_URL=a.server.url)
+    drop(b.server, name, line)
+    wait_for(lambda: "read_only" not in a.call("GET", f"/tenants/{name}").json, what="the end of read-only")
+    log, _ = settle((a, b, c), name)
+    is_dropped(log, was, line)
+    for i in range(9):
+        observe((a, b, c)[i % 3], name, i)
+    settle((a, b, c), name)
+    hasty.ready()
+
+
+def test_a_user_is_erased_at_a_server_that_is_read_only_too(hasty, database):
+    """An erasure elsewhere does not wait for an operator. The read-only server has no fold of the line, and goes on without the user."""
+    (a, b, c), name = hasty.clients(), "erased-meanwhile"
+    was, _ = made((a, b, c), name)
+    line = spoil(database, name, was)
+    stuck(b, name, line)
+    a.server.kill()
+    primary = database.primary
+    primary.sql("UPDATE laplaced.generation SET number = number + 1")
+    primary.sql(f"UPDATE laplaced.tenant SET (generation, rewritten) = (SELECT number, number FROM laplaced.generation) WHERE name = '{name}'")
+    a.server.start()
+    wait_for(lambda: is_ready(a))
+    wait_for(lambda: a.call("GET", f"/tenants/{name}", expect=(500, 503)).status == 500)
+    ctl("repair", name, "--read-only", str(line), LAPLACED_URL=a.server.url)
+    assert a.call("GET", f"/tenants/{name}").json["read_only"]["seq"] == line
+    primary.sql("UPDATE laplaced.generation SET number = number + 1")  # a rewriting of a server that takes the line
+    primary.sql(f"UPDATE laplaced.tenant SET (generation, rewritten) = (SELECT number, number FROM laplaced.generation) WHERE name = '{name}'")
+    number = int(primary.sql("SELECT number FROM laplaced.generation"))
+    wait_for(lambda: int(primary.sql("SELECT generation FROM laplaced.node WHERE name = 'a'")) == number, what="the word that nothing old is left")
+    assert a.call("GET", f"/tenants/{name}").json["read_only"]["seq"] == line
+    drop(c.server, name, line)
+    settle((a, b, c), name)
+
+
 def test_what_is_not_the_shared_logs_is_refused(two):
     a, _ = two.clients()
     made((a,), "other", 3)
-    for body in ({"action": "drop", "seq": 3}, {"action": "lift"}):
-        assert "repair of a line" in a.call("POST", "/tenants/other/repair", body, expect=501).json["detail"]
+    assert "nothing to repair" in a.call("POST", "/tenants/other/repair", {"action": "drop", "seq": 3}, expect=409).json["detail"]
+    assert a.call("POST", "/tenants/other/repair", {"action": "lift"}).json == {"action": "lift", "opens": True}
     a.call("POST", "/tenants/nobodys/repair", {"action": "push"}, expect=404)
     repair(a.server, "other", expect=2)
     repair(a.server, "other", "--push", "--rewind", expect=2)

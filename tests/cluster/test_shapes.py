@@ -213,7 +213,7 @@ def test_settings_and_resets_of_personalizers_clients_count_at_every_server(thre
     for api in three:
         assert at(api, "GET", "configurations/policy").json == policy
         assert at(api, "GET", "configurations/service").json["modelExportFrequency"] == "PT5M" and api.model("loop")["dictionary"] == []
-        assert at(api, "PUT", "model", raw=b"x", kind="application/octet-stream", expect=501).json["error"]["code"] == "NotImplemented"
+        assert at(api, "PUT", "model", raw=b"x", kind="application/octet-stream", expect=400).json["error"]["code"] == "InvalidModelImportFormat"
     at(three[1], "DELETE", "logs", expect=204)
     text, _ = settle(three, "loop")
     assert [e["type"] for e in events_of(text)][-1] in ("summary", "forgotten")  # one that is shorter than its summary stays

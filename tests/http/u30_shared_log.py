@@ -10,7 +10,6 @@ import pytest
 import prometheus_text
 from contract import CONTRACT, NDJSON, ROOT
 from harness import BIN, Client
-from h00_auth import requests_of_every_operation
 
 NOBODY = "postgresql://laplaced@127.0.0.1:1/log"
 ALONE = {name for name, (_, _, op) in CONTRACT.operations.items() if "501" in op["responses"]}
@@ -64,34 +63,28 @@ def test_a_tenant_that_nobody_here_knows_may_be_another_servers(lonely):
     assert api.call("DELETE", "/tenants/shop", expect=503).json["detail"].startswith("the tenant cannot be deleted in the shared log")
 
 
-def test_what_several_servers_cannot_do_yet_is_refused_by_name(lonely):
-    api = Client(lonely, key=KEY)
-    assert len(ALONE) == 4
-    seen = {"importLog", "restoreTenant"}  # of compacted logs alone: tests/cluster/test_beside.py
-    for name, method, path, body in requests_of_every_operation():
-        if name not in ALONE - seen:
-            continue
-        is_file = name == "putRankModelFile"
-        sent = {"raw": b"no file", "kind": "application/octet-stream"} if is_file else {"body": {"action": "lift"} if name == "repair" else body}  # of a line: lost ones come back
-        answer = api.call(method, path, expect=501, **sent).json
-        said = answer["detail"] if "detail" in answer else answer["error"]["message"]  # Personalizer's own form
-        assert said.endswith("this cannot be done yet where several servers share a log (--log)"), answer
-        seen.add(name)
-    assert seen == ALONE
-
-
 def test_a_log_that_the_others_could_not_have_is_refused_by_name(lonely, api, name):
-    """One whose configuration asks for what a server has alone. tests/cluster/test_beside.py has those that were compacted: they may come in."""
+    """One whose configuration asks for what a server has alone: what several cannot do at all. tests/cluster/test_beside.py has those that were compacted: they may come in."""
+    assert ALONE == {"importLog", "restoreTenant", "putRankModelFile"}
     api.put_tenant(name, algorithm="ucb", durability="relaxed")
-    lines = api.call("GET", f"/tenants/{name}/export").content
-    assert "durability" in Client(lonely, key=KEY).call("POST", "/tenants/shop/import", raw=lines, kind=NDJSON, expect=501).json["detail"]
+    files = {"importLog": ("POST", "import", NDJSON, api.call("GET", f"/tenants/{name}/export").content),
+             "restoreTenant": ("PUT", "snapshot", "application/vnd.sqlite3", api.call("POST", f"/tenants/{name}/snapshot").content)}
+    for method, path, kind, body in files.values():
+        said = Client(lonely, key=KEY).call(method, f"/tenants/shop/{path}", raw=body, kind=kind, expect=501).json["detail"]
+        assert said == "a tenant with `durability` relaxed: this cannot be done where several servers share a log (--log)"
 
 
-def test_whoever_may_not_do_it_alone_hears_no_more_of_it_here(boot, tmp_path):
+def test_a_repair_is_the_logs_matter(lonely):
+    """Of a tenant that nobody here knows nothing is said but that the log cannot be asked, or that there is no such tenant here."""
+    api = Client(lonely, key=KEY)
+    for body in ({"action": "lift"}, {"action": "drop", "seq": 3}, {"action": "read_only", "seq": 3}, {"action": "push"}):
+        api.call("POST", "/tenants/shop/repair", body, expect=(404, 503))
+
+
+def test_whoever_may_not_repair_hears_no_more_of_it_here(boot, tmp_path):
     (tmp_path / "keys").write_text(KEY + "\n")
     server = boot("--log", NOBODY, "--admin-key-file", str(tmp_path / "keys"))
     Client(server).call("POST", "/tenants/shop/repair", {"action": "lift"}, expect=401)
-    Client(server, key=KEY).call("POST", "/tenants/shop/repair", {"action": "lift"}, expect=501)
 
 
 def test_a_server_alone_knows_neither_header(api):

@@ -10,6 +10,7 @@ from contract import CONTRACT
 NOT_PROVOKED = {
     ("compact", "202"): "one of several servers that share a log has not read it: tests/server/task/test_compact_shared.c",
     ("deleteRankLogs", "202"): "the same: tests/cluster/test_compaction.py",
+    ("putRankModelFile", "501"): "a file with `durability` relaxed, where several servers share a log: tests/cluster/test_exchange.py",
     ("eraseUser", "202"): "one of several servers that share a log has not read it: tests/cluster/test_erasure.py",
 }
 

@@ -14,6 +14,8 @@ struct ld_shared_turn {
     struct kbt_shared_tenant *tenant;
     struct kbt_shared_batch *put; /* [n_put] of a turn that goes on */
     size_t n_put;
+    char name[32]; /* that it takes over from `old`; "": none */
+    uint64_t old;
 };
 
 static struct kbt_shared_log *log_of(struct ld_shared_log *l)
@@ -280,6 +282,66 @@ static enum ld_shared_rc put(struct ld_shared_turn *turn, const struct ld_shared
     return LD_SHARED_OK;
 }
 
+/* The number of the tenant of that name; 0: there is none. */
+static uint64_t id_of(const struct kbt_shared_log *l, const char *name)
+{
+    for (size_t i = 0; i < l->n_tenants; i++)
+        if (strcmp(l->tenant[i].name, name) == 0 && !l->tenant[i].is_dropped)
+            return l->tenant[i].id;
+    return 0;
+}
+
+static enum ld_shared_rc make(struct ld_shared_log *log, const char *name, struct ld_shared_turn **turn, uint64_t *id,
+                              struct ld_message *why)
+{
+    struct kbt_shared_log *l = log_of(log);
+
+    *turn = NULL;
+    if (happens(l, l->odds.untaken, &l->n_untaken))
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
+    if (id_of(l, name) != 0)
+        return say(LD_SHARED_BEHIND, why, "there is one of the name");
+    if (l->n_tenants == KBT_SHARED_TENANTS || (*turn = calloc(1, sizeof **turn)) == NULL)
+        abort();
+    struct kbt_shared_tenant *t = &l->tenant[l->n_tenants++];
+    *t = (struct kbt_shared_tenant){.id = 100 + l->n_tenants, .is_dropped = true, .is_unborn = true, .is_taken = true};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    **turn = (struct ld_shared_turn){.log = l, .tenant = t};
+    *id = t->id;
+    return LD_SHARED_OK;
+}
+
+static enum ld_shared_rc exchange(struct ld_shared_turn *turn, const char *name, uint64_t old, struct ld_message *why)
+{
+    if (find_id(turn->log, old) == NULL)
+        return say(LD_SHARED_BEHIND, why, "it is not there any more");
+    if (find_id(turn->log, old)->is_taken)
+        abort();
+    snprintf(turn->name, sizeof turn->name, "%s", name);
+    turn->old = old;
+    return LD_SHARED_OK;
+}
+
+/* What was put, and whose place it takes. */
+static void land(struct ld_shared_turn *turn)
+{
+    struct kbt_shared_tenant *t = turn->tenant, *old = find_id(turn->log, turn->old);
+
+    for (size_t i = 0; i < turn->n_put; i++)
+        push(t, turn->put[i]);
+    turn->n_put = 0;
+    if (t->is_unborn)
+        t->is_dropped = t->is_unborn = false;
+    if (old == NULL)
+        return;
+    old->is_dropped = true;
+    memcpy(t->name, turn->name, sizeof t->name);
+    t->has_rate = old->has_rate;
+    t->rate = old->rate;
+    turn->log->revision++;
+}
+
+/* A tenant that is made is there at once, also where nobody is told. */
 static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_shared_batch *batch,
                                 struct ld_message *why)
 {
@@ -287,8 +349,15 @@ static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_sha
     struct kbt_shared_tenant *t = turn->tenant;
     const struct kbt_shared_odds *o = &l->odds;
 
-    if (!t->is_taken || turn->n_put > 0 || batch->at.seq != tip_of(t).seq + batch->n)
+    if (!t->is_taken || batch->at.seq != last_of(turn) + batch->n)
         abort(); /* whoever has the turn knows the tip */
+    if (t->is_unborn && o->behind + o->down + o->unknown_out == 0) {
+        land(turn);
+        push(t, copy_of(batch));
+        release(turn);
+        return happens(l, o->unknown_in, &l->n_unknown_in) ? say(LD_SHARED_UNKNOWN, why, "drawn to be unknown")
+                                                           : LD_SHARED_OK;
+    }
     release(turn);
     if (happens(l, o->behind, &l->n_behind))
         return say(LD_SHARED_BEHIND, why, "drawn to be behind");
@@ -296,10 +365,12 @@ static enum ld_shared_rc append(struct ld_shared_turn *turn, const struct ld_sha
         return say(LD_SHARED_DOWN, why, "drawn to be down");
     if (happens(l, o->unknown_out, &l->n_unknown_out))
         return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
-    if (happens(l, o->unknown_in, &l->n_unknown_in)) {
+    if (!t->is_dropped && happens(l, o->unknown_in, &l->n_unknown_in)) {
         t->pending = copy_of(batch);
         return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
     }
+    if (t->is_dropped)
+        return say(LD_SHARED_DOWN, why, "drawn to be down");
     push(t, copy_of(batch));
     l->n_ok++;
     return LD_SHARED_OK;
@@ -353,7 +424,8 @@ static enum ld_shared_rc rewrite(struct ld_shared_turn *turn, const struct ld_sh
     const struct kbt_shared_odds *o = &l->odds;
     enum ld_shared_rc rc = LD_SHARED_OK;
 
-    if (!t->is_taken || batch[0].at.seq != last_of(turn) + batch[0].n || (turn->n_put > 0 && n_lines > 0))
+    if (!t->is_taken || (n_batches > 0 && batch[0].at.seq != last_of(turn) + batch[0].n) ||
+        (turn->n_put > 0 && n_lines > 0) || n_batches + n_lines == 0)
         abort();
     if (happens(l, o->behind, &l->n_behind))
         rc = say(LD_SHARED_BEHIND, why, "drawn to be behind");
@@ -362,7 +434,7 @@ static enum ld_shared_rc rewrite(struct ld_shared_turn *turn, const struct ld_sh
     else if (happens(l, o->unknown_out, &l->n_unknown_out))
         rc = say(LD_SHARED_UNKNOWN, why, "drawn to be unknown");
     if (rc == LD_SHARED_OK) {
-        const uint64_t least = batch[n_batches - 1].at.generation;
+        const uint64_t least = n_batches > 0 ? batch[n_batches - 1].at.generation : 0;
         l->generation = l->generation + 1 > least ? l->generation + 1 : least;
         t->coming_generation = t->coming_rewritten = l->generation;
         t->coming_kept = t->kept;
@@ -487,6 +559,9 @@ static enum ld_shared_rc settle(struct ld_shared_log *log, uint64_t id, const st
     struct kbt_shared_log *l = log_of(log);
     struct kbt_shared_tenant *t = find_id(l, id);
 
+    for (size_t i = 0; i < l->n_tenants; i++)
+        if (l->tenant[i].id == id && l->tenant[i].is_unborn)
+            return say(LD_SHARED_BEHIND, why, "it is not there");
     if (t == NULL || happens(l, l->odds.unsettled, &l->n_unsettled))
         return say(LD_SHARED_UNKNOWN, why, "drawn to be unknown still");
     decide(t);
@@ -559,15 +634,6 @@ static enum ld_shared_rc common(struct ld_shared_log *log, struct ld_shared_comm
         return say(LD_SHARED_DOWN, why, "drawn to be down");
     *out = (struct ld_shared_common){.revision = l->revision, .n_nodes = 1};
     return LD_SHARED_OK;
-}
-
-/* The number of the tenant of that name; 0: there is none. */
-static uint64_t id_of(const struct kbt_shared_log *l, const char *name)
-{
-    for (size_t i = 0; i < l->n_tenants; i++)
-        if (strcmp(l->tenant[i].name, name) == 0 && !l->tenant[i].is_dropped)
-            return l->tenant[i].id;
-    return 0;
 }
 
 static bool tell_keys(const struct kbt_shared_log *l, ld_shared_key_fn fn, void *arg)
@@ -699,6 +765,8 @@ static const struct ld_shared_ops operations = {.find = find,
                                                 .books = books,
                                                 .release = release,
                                                 .version = version_of,
+                                                .make = make,
+                                                .exchange = exchange,
                                                 .put = put,
                                                 .settle = settle,
                                                 .read = read_on,

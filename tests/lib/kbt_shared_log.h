@@ -28,6 +28,7 @@ struct kbt_shared_tenant {
     uint64_t id;
     char name[32];
     bool is_dropped, is_taken;
+    bool is_unborn; /* and dropped: made in a turn that has not ended well */
     struct kbt_shared_batch *batch;
     size_t n, cap;
     struct kbt_shared_batch pending; /* its outcome is unknown; body NULL: there is none */
@@ -42,7 +43,7 @@ struct kbt_shared_tenant {
     bool is_held; /* by another server */
 };
 
-#define KBT_SHARED_TENANTS 4
+#define KBT_SHARED_TENANTS 12
 #define KBT_SHARED_KEYS 16
 
 struct kbt_shared_log {

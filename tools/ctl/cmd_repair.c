@@ -98,7 +98,8 @@ const struct lc_command lc_cmd_repair = {
         "and takes no changes. --drop puts a `redacted` line in its place, for good; a later line that rests on it may "
         "be\n"
         "refused next. SEQ is the number of the line that was named: no other is taken. Export the log, or copy the\n"
-        "folder, before.\n\n"
+        "folder, before. Where several servers share a log, --drop is asked of any of them and holds for all;\n"
+        "--read-only and --lift are the matter of that server alone.\n\n"
         "  laplacectl repair shop --read-only 4711\n"
         "  laplacectl repair shop --drop 4711 --data /var/lib/laplaced\n",
     .run = run_repair,
