@@ -25,7 +25,6 @@
 #include "json/json_util.h"
 
 #define MOST_NAMES 1000u /* of a list of features */
-#define NOBODY "-"       /* the user of a decision that names none */
 
 /* --- Rank ---------------------------------------------------------------------------------------------- */
 
@@ -257,7 +256,7 @@ char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank
     struct ld_text t;
     ld_text_init(&t);
     ld_text_lit(&t, "{");
-    ld_text_put_string(&t, "user", NOBODY);
+    ld_text_put_string(&t, "user", LD_RANK_NOBODY);
     if (decision != NULL)
         ld_text_put_string(&t, "decision", decision);
     put_candidates(&t, ld_member_of(root, "actions"), rank, has_features);
@@ -318,6 +317,22 @@ static void sort(struct ranked *r, size_t n)
         }
 }
 
+size_t ld_rank_first(const struct ld_rank *rank, const struct ld_value *ranking)
+{
+    size_t first = 0;
+    double most = -1;
+    for (size_t i = 0; i < rank->n; i++) {
+        if (rank->action[i].is_excluded)
+            continue;
+        const double p = ld_number_of(ld_member_of(entry_of(ranking, rank->action[i].id), "propensity"));
+        if (p > most) {
+            first = i;
+            most = p;
+        }
+    }
+    return first;
+}
+
 static void put_ranking(struct ld_text *t, const struct ld_rank *rank, const struct ld_value *ranking)
 {
     struct ranked shown[LD_MOST_ACTIONS];
@@ -341,11 +356,12 @@ static void put_ranking(struct ld_text *t, const struct ld_rank *rank, const str
     ld_text_lit(t, "]");
 }
 
-char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n,
+char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n, bool *is_explained,
                         struct ld_problem *p)
 {
     struct ld_doc *doc = NULL;
     struct ld_text t;
+    *is_explained = false;
     if (ld_doc_parse(&doc, answer, n_answer, false, p) != 0)
         return NULL;
     const bool has_slots = rank->n_slots > 0;
@@ -364,6 +380,9 @@ char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n
     ld_text_put_string(&t, "eventId", rank->event != NULL ? rank->event : ld_string_of(ld_member_of(root, "decision")));
     if (!has_slots)
         ld_text_put_string(&t, "rewardActionId", ld_string_of(ld_member_of(root, "arm")));
+    *is_explained = rank->explanation != NULL && rank->explained == ld_rank_first(rank, shown);
+    if (*is_explained)
+        ld_put_rank_explanation(&t, rank);
     ld_text_lit(&t, "}");
     char *text = ld_text_take(&t, n);
     ld_doc_free(doc);

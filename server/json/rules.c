@@ -241,7 +241,8 @@ const struct ld_rules ld_personalizer_settings_rules = {(const struct ld_rule[])
     {.key = "model_retrain_days", .lo = 0, .hi = 2147483647},
     {.key = "auto_optimization_frequency", .lo = 1, .hi = 64},
     {.key = "auto_optimization_start_date", .lo = 1, .hi = 64},
-}, 6, 0x0};
+    {.key = "explain_inference"},
+}, 7, 0x0};
 
 const struct ld_rules ld_metric_rules = {(const struct ld_rule[]){
     {.key = "name", .lo = 1, .hi = 64},
