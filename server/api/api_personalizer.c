@@ -112,7 +112,7 @@ static struct ranking *read_rank(struct ld_call *c, bool has_slots, struct ld_do
         return NULL;
     }
     *k = (struct ranking){.request = c->request, .doc = doc};
-    (void)ld_tenant_dims(c->tenant, NULL, &context_dim, &arm_dim);
+    (void)ld_tenant_dims(c->tenant, doc, &context_dim, &arm_dim);
     k->has_features = context_dim > 0 || arm_dim > 0;
     k->is_to_explain = k->has_features && !has_slots && ld_tenant_explains(c->tenant);
     return ld_decode_rank(doc, has_slots, &k->rank, p) == 0 ? k : NULL;

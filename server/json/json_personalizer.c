@@ -6,7 +6,7 @@
  *   eventId                               decision
  *   actions[{id, features[{}]}]           candidates[{id, features}]
  *   excludedActions                       exclude
- *   contextFeatures[{}]                   context
+ *   contextFeatures[{}]                   context, and user, if the tenant's `features` say where he stands in it
  *   deferActivation                       defer
  *
  * Lists of objects become one object: a name that stands in several has the list of its objects, or of its strings,
@@ -23,6 +23,7 @@
 #include "base/hash_key.h"
 #include "json/json_flag_value.h"
 #include "json/json_util.h"
+#include "json/json_vector.h"
 
 #define MOST_NAMES 1000u /* of a list of features */
 
@@ -119,13 +120,38 @@ static void read_defer(struct ld_in *in, const struct ld_value *v)
         ld_in_fault(in, "deferActivation", "expected true or false");
 }
 
+/* The context as one object is what the pointer is into, as it is what is mapped. */
+static void read_user(struct ld_in *in, struct ld_rank *out)
+{
+    const struct ld_value *list = ld_member_of(&in->doc->root, "contextFeatures");
+    struct ld_doc *merged = NULL;
+    struct ld_text t;
+    size_t n = 0;
+    if (!ld_doc_names_user(in->doc))
+        return;
+    ld_text_init(&t);
+    ld_put_rank_features(&t, list);
+    char *text = ld_text_take(&t, &n);
+    const size_t here = ld_in_key(in, "contextFeatures");
+    if (text == NULL)
+        ld_problem_set(in->p, 503, "out of memory");
+    else if (ld_doc_parse(&merged, text, n, false, in->p) == 0) {
+        const char *user = ld_in_user(in, &merged->root);
+        if (user != NULL)
+            out->user = user;
+    }
+    ld_in_leave(in, here);
+    ld_doc_free(merged);
+    free(text);
+}
+
 /* Members that Personalizer does not have are not looked at, as there. */
 int ld_decode_rank(struct ld_doc *doc, bool has_slots, struct ld_rank *out, struct ld_problem *p)
 {
     const struct ld_value *root = &doc->root, *event = ld_member_of(root, "eventId");
     struct ld_in in;
     ld_in_init(&in, doc, p);
-    *out = (struct ld_rank){.event = NULL};
+    *out = (struct ld_rank){.user = LD_RANK_NOBODY};
     if (!ld_is(root, LD_V_OBJECT)) {
         ld_in_fault(&in, NULL, "expected an object");
         return ld_in_done(&in);
@@ -145,6 +171,8 @@ int ld_decode_rank(struct ld_doc *doc, bool has_slots, struct ld_rank *out, stru
         out->event = ld_in_text(&in, event, &event_rule);
     ld_in_leave(&in, here);
     read_defer(&in, ld_member_of(root, "deferActivation"));
+    if (p->status == 0)
+        read_user(&in, out);
     return ld_in_done(&in);
 }
 
@@ -256,7 +284,7 @@ char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank
     struct ld_text t;
     ld_text_init(&t);
     ld_text_lit(&t, "{");
-    ld_text_put_string(&t, "user", LD_RANK_NOBODY);
+    ld_text_put_string(&t, "user", rank->user);
     if (decision != NULL)
         ld_text_put_string(&t, "decision", decision);
     put_candidates(&t, ld_member_of(root, "actions"), rank, has_features);

@@ -12,6 +12,7 @@
 /* A call of Rank, as far as its answer needs it; in the memory of the document that it was decoded from. */
 struct ld_rank {
     const char *event; /* the caller's id, NULL: none */
+    const char *user;  /* whom the context names, where the tenant's `features` say where; else LD_RANK_NOBODY */
     size_t n;
     struct ld_rank_action {
         const char *id;

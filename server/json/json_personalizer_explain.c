@@ -25,7 +25,7 @@ static void put_arm(struct ld_text *t, const struct ld_doc *doc, const struct ld
 char *ld_encode_rank_question(const struct ld_doc *doc, struct ld_rank *rank, const char *answer, size_t n_answer,
                               size_t *n)
 {
-    const char *const users[] = {LD_RANK_NOBODY};
+    const char *const users[] = {rank->user};
     struct ld_problem p;
     struct ld_doc *told = NULL;
     struct ld_text t;

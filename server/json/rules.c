@@ -230,7 +230,8 @@ const struct ld_rules ld_feature_names_rules = {(const struct ld_rule[]){
     {.key = "seed", .lo = 0, .hi = 4294967295},
     {.key = "weights", .lo = 0, .hi = 32},
     {.key = "namespaces", .lo = 0, .hi = 32},
-}, 5, 0x1};
+    {.key = "user", .lo = 2, .hi = 512},
+}, 6, 0x1};
 const struct ld_rule ld_feature_space_rule = {.lo = 1, .hi = 4095};
 const struct ld_rule ld_feature_weight_rule = {.lo = 0, .hi = 1000000.0};
 

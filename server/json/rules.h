@@ -136,7 +136,7 @@ enum { LD_CONFIGURATION_ALGORITHM, LD_CONFIGURATION_CONTEXT_DIM, LD_CONFIGURATIO
 extern const struct ld_rules ld_configuration_rules;
 
 enum { LD_FEATURE_NAMES_MAPPING, LD_FEATURE_NAMES_DIM, LD_FEATURE_NAMES_SEED, LD_FEATURE_NAMES_WEIGHTS,
-       LD_FEATURE_NAMES_NAMESPACES };
+       LD_FEATURE_NAMES_NAMESPACES, LD_FEATURE_NAMES_USER };
 extern const struct ld_rules ld_feature_names_rules;
 extern const struct ld_rule ld_feature_space_rule;
 extern const struct ld_rule ld_feature_weight_rule;

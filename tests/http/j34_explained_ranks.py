@@ -167,7 +167,7 @@ def test_explaining_is_paid_for(api, name):
     answers = [api.call("POST", path("rank"), {**BODY, "eventId": f"e{i}"}, tenant=name, expect=(201, 429)) for i in range(4)]
     assert [a.status for a in answers].count(429) >= 2  # a rank costs two requests
     assert answers[-1].json["error"]["code"] == "TooManyRequests"
-    api.call("PUT", f"/tenants/{name}/limits", {"rate": None})
+    api.call("PUT", f"/tenants/{name}/limits", {"rate": 0})
     lines = [e["decision"] for e in api.events(name) if e["type"] == "decided"]
     assert lines == [f"e{i}" for i, a in enumerate(answers) if a.status == 201]
 
