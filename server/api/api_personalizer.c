@@ -40,12 +40,21 @@ struct ranking {
     struct ld_request *request;
     struct ld_doc *doc;
     struct ld_rank rank;
-    bool has_features;
+    bool has_features, is_to_explain;
 };
 
 static const struct ld_header ignored = {"Laplaced-Ignored", "contextFeatures, actions.features"},
                               ignored_of_slots = {"Laplaced-Ignored",
-                                                  "contextFeatures, actions.features, slots.features"};
+                                                  "contextFeatures, actions.features, slots.features"},
+                              unexplained = {"Laplaced-Ignored", "isInferenceExplainabilityEnabled"};
+
+/* With the document that it lives in. */
+static void free_ranking(const struct ranking *k)
+{
+    struct ld_doc *doc = k->doc;
+    ld_doc_free(k->rank.explanation);
+    ld_doc_free(doc);
+}
 
 /* In the connection's thread. */
 static void reply_rank(void *arg)
@@ -53,16 +62,21 @@ static void reply_rank(void *arg)
     struct ld_op *op = arg;
     const struct ranking *k = op->arg;
     const bool has_slots = k->rank.n_slots > 0;
+    bool is_explained = false;
     struct ld_reply reply = {
         .status = 201, .headers = has_slots ? &ignored_of_slots : &ignored, .n_headers = k->has_features ? 0 : 1};
     struct ld_problem p = *op->problem;
     if (p.status == 0)
-        reply.text = ld_encode_ranking(&k->rank, op->reply, op->n_reply, &reply.n, &p);
+        reply.text = ld_encode_ranking(&k->rank, op->reply, op->n_reply, &reply.n, &is_explained, &p);
+    if (k->is_to_explain && !is_explained) {
+        reply.headers = &unexplained;
+        reply.n_headers = 1;
+    }
     if (reply.text == NULL)
         ld_reply_problem(k->request, &p);
     else
         ld_reply(k->request, &reply);
-    ld_doc_free(k->doc);
+    free_ranking(k);
     ld_op_free(op);
 }
 
@@ -98,25 +112,66 @@ static struct ranking *read_rank(struct ld_call *c, bool has_slots, struct ld_do
         return NULL;
     }
     *k = (struct ranking){.request = c->request, .doc = doc};
-    (void)ld_tenant_dims(c->tenant, NULL, &context_dim, &arm_dim);
+    (void)ld_tenant_dims(c->tenant, doc, &context_dim, &arm_dim);
     k->has_features = context_dim > 0 || arm_dim > 0;
+    k->is_to_explain = k->has_features && !has_slots && ld_tenant_explains(c->tenant);
     return ld_decode_rank(doc, has_slots, &k->rank, p) == 0 ? k : NULL;
+}
+
+/* Whether explaining it may take so long that it is to be done beside the serving threads. */
+static bool is_long(const struct ld_call *c, const struct ranking *k)
+{
+    struct ld_size size;
+    if (!k->is_to_explain)
+        return false;
+    ld_tenant_size(c->tenant, &size);
+    return ld_call_is_long(c, ld_price_decision(&size, LD_MOST_WITHOUT + 1, 1));
+}
+
+/* What cannot be explained, of too many features, is decided all the same. 0, or -1 with *p: nothing was recorded. */
+static int explain(struct ld_call *c, struct ranking *k, const struct ld_op *op, struct ld_problem *p)
+{
+    struct ld_doc *doc = NULL;
+    size_t n = 0;
+    char *text = ld_encode_rank_question(k->doc, &k->rank, op->answer, op->n_answer, &n);
+    char *answer = text != NULL && ld_doc_parse(&doc, text, n, false, p) == 0 ? ld_call_ask(c, doc, &n, p) : NULL;
+    if (answer != NULL)
+        (void)ld_decode_rank_explanation(&k->rank, answer, n, p);
+    else if (p->status == 0)
+        ld_problem_set(p, 503, "out of memory");
+    free(answer);
+    ld_doc_free(doc);
+    free(text);
+    if (p->status == 400)
+        ld_problem_init(p);
+    return p->status == 0 ? 0 : -1;
+}
+
+static int decide_and_explain(struct ld_call *c, struct ranking *k, struct ld_op *op, struct ld_problem *p)
+{
+    struct ld_select select = {.decision = NULL};
+    if (is_long(c, k))
+        return 1;
+    const int rc = ld_call_decide(c, op, &select, p);
+    return rc == 0 && k->is_to_explain && op->answer != NULL ? explain(c, k, op, p) : rc;
 }
 
 static bool decide(struct ld_call *c, bool has_slots, struct ld_reply *out)
 {
     struct ld_problem *p = out->problem;
-    struct ld_select select = {.decision = NULL};
     struct ld_doc *doc = NULL;
     struct ranking *k = ld_call_parse(c, &doc, p) == 0 ? read_rank(c, has_slots, doc, p) : NULL;
     struct ld_op *op = k != NULL ? new_decision(c, k, p) : NULL;
-    const int rc = op != NULL ? ld_call_decide(c, op, &select, p) : -1;
+    const int rc = op != NULL ? decide_and_explain(c, k, op, p) : -1;
     if (rc == 0) {
         ld_call_submit(c, c->tenant, op);
         return false;
     }
     ld_op_free(op);
-    ld_doc_free(doc);
+    if (k != NULL)
+        free_ranking(k);
+    else
+        ld_doc_free(doc);
     if (rc > 0)
         ld_call_beside(c);
     return rc < 0;

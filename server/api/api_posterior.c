@@ -31,22 +31,28 @@ static int ask(struct ld_call *c, struct ld_doc *doc, bool *is_paid, struct ld_t
     return ld_tenant_ask(c->tenant, &asked, epoch, text, p);
 }
 
+char *ld_call_ask(struct ld_call *c, struct ld_doc *doc, size_t *n, struct ld_problem *p)
+{
+    struct ld_text text;
+    bool is_paid = false;
+    int rc = 1;
+    ld_text_init(&text);
+    ld_doc_bound(doc, c->server->limits.magnitude);
+    for (int tries = 0; rc > 0 && tries < TRIES; tries++)
+        rc = ask(c, doc, &is_paid, &text, p);
+    if (rc == 0)
+        return ld_text_take(&text, n);
+    if (rc > 0)
+        ld_problem_set(p, 503, "the configuration changes all the time: try again");
+    ld_text_close(&text);
+    return NULL;
+}
+
 bool api_posterior(struct ld_call *c, struct ld_reply *out)
 {
     struct ld_doc *doc = NULL;
-    struct ld_text text;
-    bool is_paid = false;
-    int rc = ld_call_parse(c, &doc, out->problem) == 0 ? 1 : -1;
-    ld_text_init(&text);
-    if (rc > 0)
-        ld_doc_bound(doc, c->server->limits.magnitude);
-    for (int tries = 0; rc > 0 && tries < TRIES; tries++)
-        rc = ask(c, doc, &is_paid, &text, out->problem);
-    if (rc == 0)
-        out->text = ld_text_take(&text, &out->n);
-    else if (rc > 0)
-        ld_problem_set(out->problem, 503, "the configuration changes all the time: try again");
-    ld_text_close(&text);
+    if (ld_call_parse(c, &doc, out->problem) == 0)
+        out->text = ld_call_ask(c, doc, &out->n, out->problem);
     ld_doc_free(doc);
     return true;
 }

@@ -87,6 +87,10 @@ void ld_call_refuse(struct ld_call *c, const struct ld_problem *p);
  */
 int ld_call_decide(struct ld_call *c, struct ld_op *op, struct ld_select *select, struct ld_problem *p);
 
+/* api_posterior.c. What the model answers to a body of /posterior, charged for, malloc'd. NULL with *p, or without
+ * memory. */
+char *ld_call_ask(struct ld_call *c, struct ld_doc *doc, size_t *n, struct ld_problem *p);
+
 /* --- what handlers share (call.c) ---------------------------------------------------------------------------- */
 
 /* flag_door.c. The answer has an entity tag: in c->etag. Before the reply. */

@@ -12,7 +12,7 @@ bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *
 {
     return a->dim == 0 ? b->dim == 0
                        : a->dim == b->dim && a->seed == b->seed && kb_split_is_same(&a->weights, &b->weights) &&
-                             kb_split_is_same(&a->spaces, &b->spaces);
+                             kb_split_is_same(&a->spaces, &b->spaces) && strcmp(a->user, b->user) == 0;
 }
 
 static int by_name(const void *a, const void *b)

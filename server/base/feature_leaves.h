@@ -9,12 +9,14 @@
 #include "spec/split.h"
 
 #define LD_NAMES_MOST_LEAVES 1000u
+#define LD_NAMES_POINTER_BYTES 512u
 
 struct ld_name_map {
     uint32_t dim; /* 0: there is no mapping, and nothing else of it is read */
     uint32_t seed;
-    struct kb_split weights; /* by namespace */
-    struct kb_split spaces;  /* names-2: coordinates of their own, by namespace; none: names-1 */
+    struct kb_split weights;               /* by namespace */
+    struct kb_split spaces;                /* names-2: coordinates of their own, by namespace; none: names-1 */
+    char user[LD_NAMES_POINTER_BYTES + 1]; /* of a context, where its user stands, who is no feature; "": nowhere */
 };
 bool ld_name_map_is_same(const struct ld_name_map *a, const struct ld_name_map *b);
 

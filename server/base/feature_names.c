@@ -27,10 +27,12 @@ struct walk {
     size_t n_path;
     unsigned depth; /* components of the path */
     struct ld_murmur hash;
-    const char *top; /* the first component's name */
-    size_t space;    /* of what is below it; NO_SPACE: none yet */
-    const char *but; /* the name of features that are left out; NULL: none are */
-    size_t n_label;  /* in an embedding: bytes of its path; else NO_LABEL */
+    const char *top;                    /* the first component's name */
+    size_t space;                       /* of what is below it; NO_SPACE: none yet */
+    const char *but;                    /* the name of features that are left out; NULL: none are */
+    char user[LD_NAMES_PATH_BYTES + 1]; /* the path of what is no feature; none where n_user is 0 */
+    size_t n_user;
+    size_t n_label; /* in an embedding: bytes of its path; else NO_LABEL */
     /* The pointer: at most an item of an array before each component, and one at the end. */
     struct step step[2 * LD_NAMES_MOST_DEPTH + 2];
     size_t n_steps;
@@ -268,7 +270,8 @@ static int put_member(void *arg, const char *key, const void *v)
     enum kb_err rc = go_down(w, key, &mark);
     if (rc == KB_OK) {
         w->tree->look(v, &seen);
-        rc = put_value(w, v, &seen);
+        if (w->n_user == 0 || w->n_path != w->n_user || memcmp(w->path, w->user, w->n_user) != 0)
+            rc = put_value(w, v, &seen);
         go_up(w, &mark);
     }
     w->n_steps--;
@@ -366,8 +369,8 @@ static enum kb_err put_value(struct walk *w, const void *v, const struct ld_name
 /* --- the whole ------------------------------------------------------------------------------------------ */
 
 /* The leaves of the object, but for those of a name. */
-static enum kb_err walk(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
-                        const void *object, const char *but, struct kb_errmsg *msg)
+static enum kb_err walk(struct ld_names *names, const struct ld_name_map *map, enum ld_named_side side,
+                        const struct ld_named_tree *tree, const void *object, const char *but, struct kb_errmsg *msg)
 {
     struct walk w;
 
@@ -379,6 +382,7 @@ static enum kb_err walk(struct ld_names *names, const struct ld_name_map *map, c
     w.hash = (struct ld_murmur){.h = map->seed};
     w.but = but;
     w.n_label = NO_LABEL;
+    w.n_user = side == LD_NAMED_CONTEXT ? ld_names_path(map->user, w.user) : 0;
     names->n_leaves = names->n_path = names->n_spaces = 0;
     names->limit = NULL;
     if (add_space(names, "") == NO_SPACE)
@@ -386,11 +390,11 @@ static enum kb_err walk(struct ld_names *names, const struct ld_name_map *map, c
     return (enum kb_err)tree->each(object, put_member, &w);
 }
 
-enum kb_err ld_names_map_without(struct ld_names *names, const struct ld_name_map *map,
+enum kb_err ld_names_map_without(struct ld_names *names, const struct ld_name_map *map, enum ld_named_side side,
                                  const struct ld_named_tree *tree, const void *object, const char *name, double *x,
                                  struct kb_errmsg *msg)
 {
-    const enum kb_err rc = walk(names, map, tree, object, name, msg);
+    const enum kb_err rc = walk(names, map, side, tree, object, name, msg);
 
     memset(x, 0, map->dim * sizeof *x);
     if (rc == KB_OK)
@@ -398,18 +402,18 @@ enum kb_err ld_names_map_without(struct ld_names *names, const struct ld_name_ma
     return rc;
 }
 
-enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
-                         const void *object, double *x, struct kb_errmsg *msg)
+enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, enum ld_named_side side,
+                         const struct ld_named_tree *tree, const void *object, double *x, struct kb_errmsg *msg)
 {
-    return ld_names_map_without(names, map, tree, object, NULL, x, msg);
+    return ld_names_map_without(names, map, side, tree, object, NULL, x, msg);
 }
 
-enum kb_err ld_names_each(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
-                          const void *object,
+enum kb_err ld_names_each(struct ld_names *names, const struct ld_name_map *map, enum ld_named_side side,
+                          const struct ld_named_tree *tree, const void *object,
                           enum kb_err (*fn)(void *arg, const char *path, size_t n, const char *text), void *arg,
                           struct kb_errmsg *msg)
 {
-    enum kb_err rc = walk(names, map, tree, object, NULL, msg);
+    enum kb_err rc = walk(names, map, side, tree, object, NULL, msg);
 
     for (size_t i = 0; rc == KB_OK && i < names->n_leaves; i++) {
         const struct ld_leaf *leaf = &names->leaf[i];

@@ -19,7 +19,8 @@
  *      and nothing else     squares are added up from item 0 on, and all values are 0 where m is 0
  *      an object            what its members give, at p^name
  *
- *    Of two leaves with one key the later one counts alone.
+ *    Of two leaves with one key the later one counts alone. What stands at the path of the map's `user` in a context
+ *    (not in an arm) gives none.
  * 2. Namespaces. The namespace of a leaf is the first component of its path, unescaped, or "" where it is the only
  *    one.
  * 3. Hashing. h = murmur3_32(key, seed); the coordinate is (h dim) >> 32, the sign minus where h is odd (hashing.h).
@@ -87,24 +88,35 @@ struct ld_named_tree {
 /* Gives up the room of leaves. */
 void ld_names_close(struct ld_names *names);
 
+/* What an object is of. */
+enum ld_named_side { LD_NAMED_CONTEXT, LD_NAMED_ARM };
+
 /* x[map->dim] = the vector of an object. KB_EINVAL: *msg has the fault and its pointer in the object; KB_ENOMEM. */
-enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
-                         const void *object, double *x, struct kb_errmsg *msg);
+enum kb_err ld_names_map(struct ld_names *names, const struct ld_name_map *map, enum ld_named_side side,
+                         const struct ld_named_tree *tree, const void *object, double *x, struct kb_errmsg *msg);
 
 /* A feature's name is the key of its leaf, and of an embedding the path that it stands at.
  *
  * fn for each name of the object, in the order of the walk, as often as there are leaves of it: the first n bytes of
  * path and, unless text is NULL, `=` and text. Not KB_OK ends it and is returned. Errors as ld_names_map. */
-enum kb_err ld_names_each(struct ld_names *names, const struct ld_name_map *map, const struct ld_named_tree *tree,
-                          const void *object,
+enum kb_err ld_names_each(struct ld_names *names, const struct ld_name_map *map, enum ld_named_side side,
+                          const struct ld_named_tree *tree, const void *object,
                           enum kb_err (*fn)(void *arg, const char *path, size_t n, const char *text), void *arg,
                           struct kb_errmsg *msg);
 /* Whether that is the name of what ld_names_each tells. */
 bool ld_names_is(const char *name, const char *path, size_t n, const char *text);
 /* As ld_names_map, as if nothing of that name stood in the object. */
-enum kb_err ld_names_map_without(struct ld_names *names, const struct ld_name_map *map,
+enum kb_err ld_names_map_without(struct ld_names *names, const struct ld_name_map *map, enum ld_named_side side,
                                  const struct ld_named_tree *tree, const void *object, const char *name, double *x,
                                  struct kb_errmsg *msg);
+
+/* The user that a context has at map->user, into id; "": none. Objects in an array are read as one there as well, and
+ * the last id that is found counts. KB_EINVAL: *msg says what stands there instead of an id. (feature_user.c) */
+#define LD_NAMES_USER_BYTES 256u
+enum kb_err ld_names_user(const struct ld_name_map *map, const struct ld_named_tree *tree, const void *object,
+                          char id[LD_NAMES_USER_BYTES + 1], struct kb_errmsg *msg);
+/* The path of a JSON pointer, as step 1 spells it, and its length; 0: it is none, or longer than a path may be. */
+size_t ld_names_path(const char *pointer, char path[LD_NAMES_PATH_BYTES + 1]);
 
 /* asinh, as above. */
 double ld_names_squash(double v);

@@ -104,6 +104,11 @@ size_t ld_doc_mapped_bytes(const struct ld_doc *doc)
     return doc != NULL ? doc->mapped : 0;
 }
 
+bool ld_doc_names_user(const struct ld_doc *doc)
+{
+    return doc->named != NULL && doc->named->map.user[0] != '\0';
+}
+
 bool ld_doc_maps_names(const struct ld_doc *doc)
 {
     return doc->named != NULL || doc->is_short;

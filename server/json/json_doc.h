@@ -20,6 +20,7 @@ void *ld_doc_alloc(struct ld_doc *doc, size_t n, size_t size); /* zeroed, lives 
  * none, whatever was there before. Vectors of objects take at most so many bytes a decoding; 0: any. */
 void ld_doc_map_names(struct ld_doc *doc, const struct ld_name_map *map, size_t most_bytes);
 bool ld_doc_maps_names(const struct ld_doc *doc);
+bool ld_doc_names_user(const struct ld_doc *doc);     /* the mapping says where contexts name him */
 size_t ld_doc_mapped_bytes(const struct ld_doc *doc); /* of such vectors; NULL has none */
 /* Nothing decoded from it may be looked at afterwards; NULL is fine. */
 void ld_doc_free(struct ld_doc *doc);

@@ -43,6 +43,19 @@ static void read_space(struct ld_in *in, const struct ld_member *m, struct kb_sp
     }
 }
 
+static void read_user(struct ld_in *in, const struct ld_value *v, const struct ld_rule *rule, struct ld_name_map *out)
+{
+    const char *pointer = ld_in_text(in, v, rule);
+    char path[LD_NAMES_PATH_BYTES + 1];
+
+    if (pointer == NULL)
+        return;
+    if (ld_names_path(pointer, path) > 0)
+        strcpy(out->user, pointer);
+    else
+        ld_in_fault(in, NULL, "expected a JSON pointer of at most 8 names, such as /user/id");
+}
+
 static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, void *arg)
 {
     static const struct ld_weights_of namespaces = {"names of their namespaces", "namespaces", read_weight};
@@ -63,8 +76,11 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
     case LD_FEATURE_NAMES_WEIGHTS:
         ld_in_weights(in, v, rule, &namespaces, &out->weights); /* names are any text, "" among them */
         break;
-    default:
+    case LD_FEATURE_NAMES_NAMESPACES:
         ld_in_weights(in, v, rule, &own, &out->spaces);
+        break;
+    default:
+        read_user(in, v, rule, out);
         break;
     }
 }
@@ -105,5 +121,7 @@ void ld_text_features(struct ld_text *t, const struct ld_name_map *map)
         ld_text_key(t, "namespaces");
         ld_text_split(t, &map->spaces);
     }
+    if (map->user[0] != '\0')
+        ld_text_put_string(t, "user", map->user);
     ld_text_lit(t, "}");
 }

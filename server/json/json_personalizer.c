@@ -6,7 +6,7 @@
  *   eventId                               decision
  *   actions[{id, features[{}]}]           candidates[{id, features}]
  *   excludedActions                       exclude
- *   contextFeatures[{}]                   context
+ *   contextFeatures[{}]                   context, and user, if the tenant's `features` say where he stands in it
  *   deferActivation                       defer
  *
  * Lists of objects become one object: a name that stands in several has the list of its objects, or of its strings,
@@ -23,9 +23,9 @@
 #include "base/hash_key.h"
 #include "json/json_flag_value.h"
 #include "json/json_util.h"
+#include "json/json_vector.h"
 
 #define MOST_NAMES 1000u /* of a list of features */
-#define NOBODY "-"       /* the user of a decision that names none */
 
 /* --- Rank ---------------------------------------------------------------------------------------------- */
 
@@ -120,13 +120,38 @@ static void read_defer(struct ld_in *in, const struct ld_value *v)
         ld_in_fault(in, "deferActivation", "expected true or false");
 }
 
+/* The context as one object is what the pointer is into, as it is what is mapped. */
+static void read_user(struct ld_in *in, struct ld_rank *out)
+{
+    const struct ld_value *list = ld_member_of(&in->doc->root, "contextFeatures");
+    struct ld_doc *merged = NULL;
+    struct ld_text t;
+    size_t n = 0;
+    if (!ld_doc_names_user(in->doc))
+        return;
+    ld_text_init(&t);
+    ld_put_rank_features(&t, list);
+    char *text = ld_text_take(&t, &n);
+    const size_t here = ld_in_key(in, "contextFeatures");
+    if (text == NULL)
+        ld_problem_set(in->p, 503, "out of memory");
+    else if (ld_doc_parse(&merged, text, n, false, in->p) == 0) {
+        const char *user = ld_in_user(in, &merged->root);
+        if (user != NULL)
+            out->user = user;
+    }
+    ld_in_leave(in, here);
+    ld_doc_free(merged);
+    free(text);
+}
+
 /* Members that Personalizer does not have are not looked at, as there. */
 int ld_decode_rank(struct ld_doc *doc, bool has_slots, struct ld_rank *out, struct ld_problem *p)
 {
     const struct ld_value *root = &doc->root, *event = ld_member_of(root, "eventId");
     struct ld_in in;
     ld_in_init(&in, doc, p);
-    *out = (struct ld_rank){.event = NULL};
+    *out = (struct ld_rank){.user = LD_RANK_NOBODY};
     if (!ld_is(root, LD_V_OBJECT)) {
         ld_in_fault(&in, NULL, "expected an object");
         return ld_in_done(&in);
@@ -146,6 +171,8 @@ int ld_decode_rank(struct ld_doc *doc, bool has_slots, struct ld_rank *out, stru
         out->event = ld_in_text(&in, event, &event_rule);
     ld_in_leave(&in, here);
     read_defer(&in, ld_member_of(root, "deferActivation"));
+    if (p->status == 0)
+        read_user(&in, out);
     return ld_in_done(&in);
 }
 
@@ -257,7 +284,7 @@ char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank
     struct ld_text t;
     ld_text_init(&t);
     ld_text_lit(&t, "{");
-    ld_text_put_string(&t, "user", NOBODY);
+    ld_text_put_string(&t, "user", rank->user);
     if (decision != NULL)
         ld_text_put_string(&t, "decision", decision);
     put_candidates(&t, ld_member_of(root, "actions"), rank, has_features);
@@ -318,6 +345,22 @@ static void sort(struct ranked *r, size_t n)
         }
 }
 
+size_t ld_rank_first(const struct ld_rank *rank, const struct ld_value *ranking)
+{
+    size_t first = 0;
+    double most = -1;
+    for (size_t i = 0; i < rank->n; i++) {
+        if (rank->action[i].is_excluded)
+            continue;
+        const double p = ld_number_of(ld_member_of(entry_of(ranking, rank->action[i].id), "propensity"));
+        if (p > most) {
+            first = i;
+            most = p;
+        }
+    }
+    return first;
+}
+
 static void put_ranking(struct ld_text *t, const struct ld_rank *rank, const struct ld_value *ranking)
 {
     struct ranked shown[LD_MOST_ACTIONS];
@@ -341,11 +384,12 @@ static void put_ranking(struct ld_text *t, const struct ld_rank *rank, const str
     ld_text_lit(t, "]");
 }
 
-char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n,
+char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n, bool *is_explained,
                         struct ld_problem *p)
 {
     struct ld_doc *doc = NULL;
     struct ld_text t;
+    *is_explained = false;
     if (ld_doc_parse(&doc, answer, n_answer, false, p) != 0)
         return NULL;
     const bool has_slots = rank->n_slots > 0;
@@ -364,6 +408,9 @@ char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n
     ld_text_put_string(&t, "eventId", rank->event != NULL ? rank->event : ld_string_of(ld_member_of(root, "decision")));
     if (!has_slots)
         ld_text_put_string(&t, "rewardActionId", ld_string_of(ld_member_of(root, "arm")));
+    *is_explained = rank->explanation != NULL && rank->explained == ld_rank_first(rank, shown);
+    if (*is_explained)
+        ld_put_rank_explanation(&t, rank);
     ld_text_lit(&t, "}");
     char *text = ld_text_take(&t, n);
     ld_doc_free(doc);

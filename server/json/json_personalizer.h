@@ -12,6 +12,7 @@
 /* A call of Rank, as far as its answer needs it; in the memory of the document that it was decoded from. */
 struct ld_rank {
     const char *event; /* the caller's id, NULL: none */
+    const char *user;  /* whom the context names, where the tenant's `features` say where; else LD_RANK_NOBODY */
     size_t n;
     struct ld_rank_action {
         const char *id;
@@ -21,6 +22,8 @@ struct ld_rank {
     struct ld_rank_slot {
         const char *id, *baseline;
     } slot[LD_MOST_ACTIONS];
+    size_t explained;           /* the action that it is of, */
+    struct ld_doc *explanation; /* and what /posterior says of it; NULL: nothing */
 };
 
 /* A body of Rank as that of /select, malloc'd: decided under `decision`, unless it is NULL. Features are left out where
@@ -30,9 +33,18 @@ char *ld_encode_rank_select(const struct ld_doc *doc, const struct ld_rank *rank
                             bool has_features, size_t *n);
 
 /* What /select's answer says of that decision, in Rank's form. NULL with *p: an earlier request of this event was about
- * other actions or slots, or there is no memory. */
-char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n,
+ * other actions or slots, or there is no memory. *is_explained: the explanation is told, since it is of the action that
+ * stands first. */
+char *ld_encode_ranking(const struct ld_rank *rank, const char *answer, size_t n_answer, size_t *n, bool *is_explained,
                         struct ld_problem *p);
+
+/* A body of /posterior about the action that /select's answer has first, malloc'd; its place goes into the rank. NULL:
+ * no memory. And its answer, which Rank's own is to tell: freed by whoever has the rank (json_personalizer_explain.c).
+ */
+#define LD_RANK_NOBODY "-" /* the user of a decision that names none */
+char *ld_encode_rank_question(const struct ld_doc *doc, struct ld_rank *rank, const char *answer, size_t n_answer,
+                              size_t *n);
+int ld_decode_rank_explanation(struct ld_rank *rank, const char *answer, size_t n_answer, struct ld_problem *p);
 
 /* Parts of multi-slot bodies (json_personalizer_slots.c): the slots, the same in /select's words, and as they were
  * filled. */
@@ -43,9 +55,12 @@ void ld_read_rank_slots(struct ld_in *in, const struct ld_value *list, struct ld
 void ld_put_rank_slots(struct ld_text *t, const struct ld_value *list, const struct ld_rank *rank, bool has_features);
 bool ld_slots_are_of(const struct ld_rank *rank, const struct ld_value *slots); /* of an answer of /select */
 void ld_put_filled_slots(struct ld_text *t, const struct ld_rank *rank, const struct ld_value *slots);
-/* And what they share with Rank's (json_personalizer.c). */
+/* And what they and explanations share with Rank's (json_personalizer.c). ld_rank_first: the place of the action that
+ * stands first, of those that /select ranks. */
 void ld_check_rank_features(struct ld_in *in, const struct ld_value *object, const char *key);
 void ld_put_rank_features(struct ld_text *t, const struct ld_value *list);
+size_t ld_rank_first(const struct ld_rank *rank, const struct ld_value *ranking);
+void ld_put_rank_explanation(struct ld_text *t, const struct ld_rank *rank);
 
 /* {"reward": [{"slotId", "value"}]}: up to 50, in the document's memory, of that decision. */
 struct ld_reward;

@@ -6,6 +6,7 @@
  *   explorationPercentage   rule.epsilon           0 to 1
  *   logRetentionDays        retention.age_s        -1: for ever
  *   modelExportFrequency, modelRetrainDays, autoOptimization...    personalizer.*, and nobody reads it
+ *   isInferenceExplainabilityEnabled    personalizer.explain_inference
  *   learningMode            Online                 the policy shows and learns
  *                           Apprentice             routing.stopped and .apprentice, the first action for everybody
  *                           LoggingOnly            learn is false
@@ -217,6 +218,18 @@ static void keep_days(struct ld_in *in, const struct service *s, struct ld_text 
         ld_text_put_number(t, "model_retrain_days", days);
 }
 
+static void read_explained(struct ld_in *in, const struct service *s, struct ld_text *t)
+{
+    static const char key[] = "isInferenceExplainabilityEnabled";
+    const struct ld_value *v = ld_member_of(s->body, key);
+    if (v == NULL || ld_is(v, LD_V_NULL))
+        return;
+    if (ld_is_bool(v))
+        ld_text_put_bool(t, "explain_inference", ld_is(v, LD_V_TRUE));
+    else
+        ld_in_fault(in, key, "expected true or false");
+}
+
 static void keep_words(struct ld_in *in, const struct service *s, struct ld_text *t)
 {
     ld_text_key(t, "personalizer");
@@ -225,6 +238,7 @@ static void keep_words(struct ld_in *in, const struct service *s, struct ld_text
     keep_days(in, s, t);
     keep_text(in, s, "autoOptimizationFrequency", "auto_optimization_frequency", true, t);
     keep_text(in, s, "autoOptimizationStartDate", "auto_optimization_start_date", false, t);
+    read_explained(in, s, t);
     ld_text_lit(t, "}");
 }
 
@@ -317,6 +331,8 @@ char *ld_encode_service(const struct ld_told_tenant *tenant, size_t *n)
     put_kept(&t, "autoOptimizationStartDate", kept, "auto_optimization_start_date");
     if (tenant->has_retrain_days || days > 0)
         ld_text_put_number(&t, "modelRetrainDays", days);
+    if (ld_is(ld_member_of(kept, "explain_inference"), LD_V_TRUE)) /* as there, told where it was asked for */
+        ld_text_put_bool(&t, "isInferenceExplainabilityEnabled", true);
     ld_text_lit(&t, "}");
     return ld_text_take(&t, n);
 }

@@ -29,7 +29,9 @@ static void read_member(struct ld_in *in, size_t i, const struct ld_value *v, vo
     char *at = text_at(out, i);
     const char *text = at != NULL ? ld_in_text(in, v, rule) : NULL;
 
-    if (at == NULL)
+    if (i == LD_PERSONALIZER_SETTINGS_EXPLAIN_INFERENCE)
+        out->is_explained = ld_in_flag(in, v);
+    else if (at == NULL)
         out->retrain_days = ld_in_count(in, v, rule, 0);
     else if (text != NULL)
         strcpy(at, text);
@@ -50,7 +52,9 @@ void ld_text_personalizer(struct ld_text *t, const struct ld_personalizer_settin
     ld_text_lit(t, "{");
     for (size_t i = 0; i < rules->n; i++) {
         const char *text = text_at(&told, i);
-        if (text == NULL && told.retrain_days > 0)
+        if (i == LD_PERSONALIZER_SETTINGS_EXPLAIN_INFERENCE && told.is_explained)
+            ld_text_put_bool(t, rules->rule[i].key, true);
+        else if (i == LD_PERSONALIZER_SETTINGS_MODEL_RETRAIN_DAYS && told.retrain_days > 0)
             ld_text_put_count(t, rules->rule[i].key, told.retrain_days);
         else if (text != NULL && text[0] != '\0')
             ld_text_put_string(t, rules->rule[i].key, text);

@@ -68,6 +68,11 @@ static bool has_room(struct ld_in *in, uint32_t dim)
 
 static const struct ld_named_tree tree = {look, item, each};
 
+static enum ld_named_side side_of(bool is_of_arm)
+{
+    return is_of_arm ? LD_NAMED_ARM : LD_NAMED_CONTEXT;
+}
+
 static const double *read_named(struct ld_in *in, const struct ld_value *v, uint32_t dim, enum ld_dim which)
 {
     struct ld_named *named = in->doc->named;
@@ -85,7 +90,9 @@ static const double *read_named(struct ld_in *in, const struct ld_value *v, uint
     if (!has_room(in, named->map.dim))
         return NULL;
     double *x = ld_in_alloc(in, named->map.dim, sizeof *x);
-    const enum kb_err rc = x != NULL ? ld_names_map(&named->names, &named->map, &tree, v, x, &msg) : KB_ENOMEM;
+    const enum kb_err rc =
+        x != NULL ? ld_names_map(&named->names, &named->map, side_of(which == LD_DIM_ARM), &tree, v, x, &msg)
+                  : KB_ENOMEM;
     if (rc == KB_ENOMEM)
         ld_problem_set(in->p, 503, "out of memory");
     else if (rc != KB_OK)
@@ -94,6 +101,22 @@ static const double *read_named(struct ld_in *in, const struct ld_value *v, uint
         ld_in_fault(in, NULL, "its vector has a number beyond %.16g in size: lower the weights of `features`",
                     in->doc->magnitude);
     return rc == KB_OK ? x : NULL;
+}
+
+const char *ld_in_user(struct ld_in *in, const struct ld_value *context)
+{
+    const struct ld_named *named = in->doc->named;
+    char id[LD_NAMES_USER_BYTES + 1];
+    struct kb_errmsg msg = {"", ""};
+
+    if (named == NULL)
+        return NULL;
+    if (ld_names_user(&named->map, &tree, context, id, &msg) != KB_OK) {
+        tell(in, &msg, &(struct ld_names){.limit = NULL});
+        return NULL;
+    }
+    char *user = id[0] != '\0' ? ld_in_alloc(in, strlen(id) + 1, 1) : NULL;
+    return user != NULL ? strcpy(user, id) : NULL;
 }
 
 /* --- objects without one of their features ------------------------------------------------------------------ */
@@ -133,7 +156,9 @@ static enum kb_err map_without(struct ld_in *in, const struct ld_value *object, 
     double *x = has_room(in, named->map.dim) ? ld_in_alloc(in, named->map.dim, sizeof *x) : NULL;
 
     w->x = x;
-    return x == NULL ? KB_ENOMEM : ld_names_map_without(&named->names, &named->map, &tree, object, w->name, x, &msg);
+    return x == NULL ? KB_ENOMEM
+                     : ld_names_map_without(&named->names, &named->map, side_of(w->is_of_arm), &tree, object, w->name,
+                                            x, &msg);
 }
 
 void ld_in_without(struct ld_in *in, const struct ld_value *object, bool is_of_arm, const char *asked,
@@ -142,7 +167,7 @@ void ld_in_without(struct ld_in *in, const struct ld_value *object, bool is_of_a
     struct ld_named *named = in->doc->named;
     struct listed l = {in, to, to->n_without, is_of_arm};
     struct kb_errmsg msg;
-    enum kb_err rc = ld_names_each(&named->names, &named->map, &tree, object, list_name, &l, &msg);
+    enum kb_err rc = ld_names_each(&named->names, &named->map, side_of(is_of_arm), &tree, object, list_name, &l, &msg);
 
     if (rc == KB_EFULL) {
         ld_in_fault(in, asked, "the objects of context and arm have more than %zu features in all", LD_MOST_WITHOUT);

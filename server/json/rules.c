@@ -230,7 +230,8 @@ const struct ld_rules ld_feature_names_rules = {(const struct ld_rule[]){
     {.key = "seed", .lo = 0, .hi = 4294967295},
     {.key = "weights", .lo = 0, .hi = 32},
     {.key = "namespaces", .lo = 0, .hi = 32},
-}, 5, 0x1};
+    {.key = "user", .lo = 2, .hi = 512},
+}, 6, 0x1};
 const struct ld_rule ld_feature_space_rule = {.lo = 1, .hi = 4095};
 const struct ld_rule ld_feature_weight_rule = {.lo = 0, .hi = 1000000.0};
 
@@ -241,7 +242,8 @@ const struct ld_rules ld_personalizer_settings_rules = {(const struct ld_rule[])
     {.key = "model_retrain_days", .lo = 0, .hi = 2147483647},
     {.key = "auto_optimization_frequency", .lo = 1, .hi = 64},
     {.key = "auto_optimization_start_date", .lo = 1, .hi = 64},
-}, 6, 0x0};
+    {.key = "explain_inference"},
+}, 7, 0x0};
 
 const struct ld_rules ld_metric_rules = {(const struct ld_rule[]){
     {.key = "name", .lo = 1, .hi = 64},

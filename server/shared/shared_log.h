@@ -63,6 +63,7 @@ enum ld_shared_rc {
 #define LD_LOG_VERSION_SLOTS 2u
 #define LD_LOG_VERSION_COUNTS 2u /* `candidates` of a line `decided` */
 #define LD_LOG_VERSION_CHANGES 2u
+#define LD_LOG_VERSION_RANKS 2u /* `features.user` and `personalizer.explain_inference` of a line `configured` */
 
 /* The newest that this program knows. For tests, LAPLACED_LOG_VERSION=N makes it one that knows no more than N. chain.c
  */

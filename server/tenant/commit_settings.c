@@ -82,6 +82,20 @@ static bool refuse_features(const struct ld_tenant *t, const struct kb_engine_co
     return true;
 }
 
+/* Where servers share the log, one of before would not read what it does not know. */
+static bool refuse_version(const struct ld_tenant *t, struct ld_op *op)
+{
+    const struct ld_settings *next = op->settings;
+
+    if ((next->features.user[0] == '\0' && !next->personalizer.is_explained) ||
+        ld_shared_version(t) >= LD_LOG_VERSION_RANKS)
+        return false;
+    ld_op_refuse_busy(op,
+                      "`features.user` and explanations of ranks wait until all servers know them (laplacectl cluster "
+                      "upgrade); nothing was changed");
+    return true;
+}
+
 /* Settings equal to those in force are answered like a change and leave no event: PUT is idempotent. Versions count
  * the configurations in the log, without gaps. A change of the model's parts may bring a dictionary reset behind it,
  * which the engine draws up and commit_stage.c stages. */
@@ -97,7 +111,7 @@ static int expand_settings(struct ld_tenant *t, struct ld_op *op)
     kb_engine_counts(t->engine, &counts);
     if (counts.version > 0 && same_settings(&t->settings, op->settings))
         return 0;
-    if (refuse_dims(t, &counts, op) || refuse_features(t, &counts, op))
+    if (refuse_dims(t, &counts, op) || refuse_features(t, &counts, op) || refuse_version(t, op))
         return 0;
     entry.ev.as.configured.spec = &op->settings->spec;
     entry.ev.as.configured.version = counts.version + 1;

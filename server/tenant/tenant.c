@@ -200,6 +200,14 @@ uint32_t ld_tenant_dims(struct ld_tenant *t, struct ld_doc *doc, uint32_t *conte
     return epoch;
 }
 
+bool ld_tenant_explains(struct ld_tenant *t)
+{
+    pthread_rwlock_rdlock(&t->readers->deciding);
+    const bool is_explained = t->settings.personalizer.is_explained;
+    pthread_rwlock_unlock(&t->readers->deciding);
+    return is_explained;
+}
+
 /* Keep it short: the writer waits for every reader, and new readers wait for the writer. Never in a thread that holds
  * the lock already: a writer waiting in between would block both for ever. */
 const struct kb_engine *ld_tenant_read_lock(struct ld_tenant *t, const struct ld_settings **settings)

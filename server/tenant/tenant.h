@@ -154,6 +154,9 @@ const char *ld_tenant_name(const struct ld_tenant *t);
  * the document whose vectors are to be decoded, NULL: none. */
 uint32_t ld_tenant_dims(struct ld_tenant *t, struct ld_doc *doc, uint32_t *context_dim, uint32_t *arm_dim);
 
+/* Whether answers of Personalizer's Rank are to say which features moved a score. */
+bool ld_tenant_explains(struct ld_tenant *t);
+
 /* Computes a decision in the calling thread under the lock for decisions. On success: a dry run fills op->reply;
  * otherwise op holds the decided event and the answer, ready for ld_tenant_submit. 0, or -1 with *p. */
 int ld_tenant_select(struct ld_tenant *t, const struct ld_select *select, const char *decision, struct ld_op *op,

@@ -86,5 +86,6 @@ bool ld_personalizer_is_same(const struct ld_personalizer_settings *a, const str
     return strcmp(a->policy_name, b->policy_name) == 0 && strcmp(a->policy_arguments, b->policy_arguments) == 0 &&
            strcmp(a->export_frequency, b->export_frequency) == 0 &&
            strcmp(a->optimization_frequency, b->optimization_frequency) == 0 &&
-           strcmp(a->optimization_start, b->optimization_start) == 0 && a->retrain_days == b->retrain_days;
+           strcmp(a->optimization_start, b->optimization_start) == 0 && a->retrain_days == b->retrain_days &&
+           a->is_explained == b->is_explained;
 }

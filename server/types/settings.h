@@ -66,6 +66,7 @@ struct ld_personalizer_settings {
     char policy_name[257], policy_arguments[1025];
     char export_frequency[65], optimization_frequency[65], optimization_start[65];
     uint64_t retrain_days;
+    bool is_explained; /* answers of Rank name the features that moved a score */
 };
 
 /* The configuration with what only the server uses. */

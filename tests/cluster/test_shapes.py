@@ -219,6 +219,20 @@ def test_settings_and_resets_of_personalizers_clients_count_at_every_server(thre
     assert [e["type"] for e in events_of(text)][-1] in ("summary", "forgotten")  # one that is shorter than its summary stays
 
 
+def test_ranks_name_their_users_and_are_explained_at_every_server(three):
+    at = lambda api, method, rest, body=None, **more: api.call(method, f"/personalizer/v1.0/{rest}", body, tenant="named", **more)
+    three[0].put_tenant("named", algorithm="lin-ucb", features={"mapping": "names-1", "dim": 16, "user": "/user/id"}, default_reward=None)
+    at(three[1], "PUT", "configurations/service", {"isInferenceExplainabilityEnabled": True})
+    settle(three, "named")
+    for i in range(12):
+        body = {"eventId": f"e{i}", "contextFeatures": [{"user": {"id": f"u{i % 4}"}}, {"hour": i}], "actions": [{"id": a, "features": [{"taste": a}]} for a in "abc"]}
+        told = at(three[i % 3], "POST", "rank", body, expect=201).json
+        assert told["inferenceExplanation"][0]["id"] == told["ranking"][0]["id"]
+        at(three[(i + 1) % 3], "POST", f"events/e{i}/reward", {"value": float(told["rewardActionId"] == "a")}, expect=204)
+    log, _ = settle(three, "named")
+    assert [e["user"] for e in events_of(log) if e["type"] == "decided"] == [f"u{i % 4}" for i in range(12)]
+
+
 def test_an_export_or_a_copy_brings_a_tenant_to_a_server_that_is_alone(trio, three, tmp_path):
     alone = Server(tmp_path)
     try:

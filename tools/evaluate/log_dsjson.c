@@ -11,7 +11,8 @@
  * from 1. Features: "namespace^name" as number or category; objects in objects are namespaces, members whose names
  * begin with "_" are none. A name that stands twice counts once, with its last value. Where the tenant has a mapping of
  * names, context and actions are the objects that it maps; those that Azure Personalizer has written are read as its
- * Rank is (json_personalizer.c): the list `FromUrl` of a context, and the list `j` of an action, as one object. */
+ * Rank is (json_personalizer.c): the list `FromUrl` of a context, and the list `j` of an action, as one object. The
+ * mapping may say where a context names its user; else there is none. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,8 +164,9 @@ static int read_line(struct lc_log *log, const struct json_t *doc, struct ld_log
         return ld_decisions_fail(&log->base, "c", "expected the context, an object");
     if (lc_dsjson_actions(log, lc_json_get(c, "_multi"), is_ours, ev) != 0 || read_head(log, doc, ev) != 0)
         return -1;
-    const char *user = is_ours ? lc_json_text(lc_json_get(c, "user"), "id") : NULL;
-    ev->user = user != NULL && *user != '\0' && strlen(user) <= KB_ID_MAX_BYTES ? user : "-";
+    ev->user = lc_dsjson_user(log, c, is_ours);
+    if (ev->user == NULL)
+        return -1;
     if (h.dim > 0) {
         if (lc_dsjson_features(log, &h, "c", c, is_ours, log->base.context) != 0)
             return -1;

@@ -21,6 +21,8 @@ struct lc_dsjson {
  * not there. 0, or -1 with why. */
 int lc_dsjson_features(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v,
                        bool is_ours, double *x);
+/* The user of a context: of a line that we wrote, or where the mapping says; "-": none. NULL with why. */
+const char *lc_dsjson_user(struct lc_log *log, const struct json_t *c, bool is_ours);
 /* The actions as candidates of the decision. 0, or -1 or LD_DECISIONS_BROKEN with why. */
 int lc_dsjson_actions(struct lc_log *log, const struct json_t *multi, bool is_ours, struct ld_logged *ev);
 

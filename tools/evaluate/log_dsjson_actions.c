@@ -20,21 +20,38 @@ static const char *action_id(struct lc_dsjson *s, const struct json_t *action, s
     return id;
 }
 
+static struct json_t *merged_context(const struct json_t *c)
+{
+    return lc_json_merged(c, "FromUrl", lc_json_get(c, "FromUrl"));
+}
+
 int lc_dsjson_features(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v,
                        bool is_ours, double *x)
 {
     if (h->dim == 0)
         return 0;
+    const enum ld_named_side side = strcmp(key, "c") == 0 ? LD_NAMED_CONTEXT : LD_NAMED_ARM;
     if (is_ours && lc_json_get(v, "x") != NULL)
-        return lc_log_vector(log, h, "x", lc_json_get(v, "x"), x);
+        return lc_log_vector(log, h, side, "x", lc_json_get(v, "x"), x);
     if (log->base.o.names.dim == 0)
-        return lc_log_object(log, h, key, v, x);
-    const bool is_context = strcmp(key, "c") == 0;
-    struct json_t *merged = is_context ? lc_json_merged(v, "FromUrl", lc_json_get(v, "FromUrl"))
-                                       : lc_json_merged(NULL, NULL, lc_json_get(v, "j"));
-    const int rc = lc_log_object(log, h, key, merged != NULL ? merged : v, x);
+        return lc_log_object(log, h, side, key, v, x);
+    struct json_t *merged =
+        side == LD_NAMED_CONTEXT ? merged_context(v) : lc_json_merged(NULL, NULL, lc_json_get(v, "j"));
+    const int rc = lc_log_object(log, h, side, key, merged != NULL ? merged : v, x);
     lc_json_free(merged);
     return rc;
+}
+
+const char *lc_dsjson_user(struct lc_log *log, const struct json_t *c, bool is_ours)
+{
+    const char *user = is_ours ? lc_json_text(lc_json_get(c, "user"), "id") : NULL;
+
+    if (is_ours || log->base.o.names.user[0] == '\0')
+        return user != NULL && *user != '\0' && strlen(user) <= KB_ID_MAX_BYTES ? user : "-";
+    struct json_t *merged = merged_context(c);
+    user = lc_log_user(log, "c", merged != NULL ? merged : c);
+    lc_json_free(merged);
+    return user;
 }
 
 int lc_dsjson_actions(struct lc_log *log, const struct json_t *multi, bool is_ours, struct ld_logged *ev)

@@ -137,9 +137,21 @@ static int each(const void *v, int (*fn)(void *arg, const char *key, const void 
     return lc_json_each(v, visit_member, &(struct visit){fn, arg});
 }
 
-int lc_log_object(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v, double *x)
+static const struct ld_named_tree tree = {look, item, each};
+
+const char *lc_log_user(struct lc_log *log, const char *key, const struct json_t *context)
 {
-    static const struct ld_named_tree tree = {look, item, each};
+    struct kb_errmsg msg = {"", ""};
+
+    if (ld_names_user(&log->base.o.names, &tree, context, log->user, &msg) == KB_OK)
+        return log->user[0] != '\0' ? log->user : "-";
+    (void)ld_decisions_fail(&log->base, key, "%s: %s", msg.pointer, msg.text);
+    return NULL;
+}
+
+int lc_log_object(struct lc_log *log, const struct ld_hasher *h, enum ld_named_side side, const char *key,
+                  const struct json_t *v, double *x)
+{
     const struct ld_name_map *map = &log->base.o.names;
     struct kb_errmsg msg = {"", ""};
 
@@ -150,13 +162,14 @@ int lc_log_object(struct lc_log *log, const struct ld_hasher *h, const char *key
     if (map->dim != h->dim)
         return ld_decisions_fail(&log->base, key, "features have %u numbers, where the configuration has %u", map->dim,
                                  h->dim);
-    const enum kb_err rc = ld_names_map(&log->names, map, &tree, v, x, &msg);
+    const enum kb_err rc = ld_names_map(&log->names, map, side, &tree, v, x, &msg);
     if (rc == KB_ENOMEM)
         return ld_decisions_no_memory(&log->base);
     return rc == KB_OK ? 0 : ld_decisions_fail(&log->base, key, "%s: %s", msg.pointer, msg.text);
 }
 
-int lc_log_vector(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v, double *x)
+int lc_log_vector(struct lc_log *log, const struct ld_hasher *h, enum ld_named_side side, const char *key,
+                  const struct json_t *v, double *x)
 {
     const size_t n = lc_json_length(v);
     double first;
@@ -164,7 +177,7 @@ int lc_log_vector(struct lc_log *log, const struct ld_hasher *h, const char *key
     if (h->dim == 0)
         return 0;
     if (lc_json_is_object(v))
-        return lc_log_object(log, h, key, v, x);
+        return lc_log_object(log, h, side, key, v, x);
     if (!lc_json_is_array(v) || (n > 0 && !lc_json_number(lc_json_at(v, 0), &first))) {
         lc_hash_json(h, key, v, x);
         return 0;

@@ -17,10 +17,16 @@ void lc_hash_json_category(const struct ld_hasher *h, const char *name, const st
 
 /* x[dim] = the object v: mapped where the log is read by a mapping (feature_names.h), else hashed. 0, or -1 with
  * log->base.why.text, which begins with `key` and the place in v. */
-int lc_log_object(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v, double *x);
+int lc_log_object(struct lc_log *log, const struct ld_hasher *h, enum ld_named_side side, const char *key,
+                  const struct json_t *v, double *x);
 
 /* x[dim] = v: a vector of the dimensions as it is, an object as above, anything else hashed under the name `key`. 0, or
  * -1 with log->base.why.text. */
-int lc_log_vector(struct lc_log *log, const struct ld_hasher *h, const char *key, const struct json_t *v, double *x);
+int lc_log_vector(struct lc_log *log, const struct ld_hasher *h, enum ld_named_side side, const char *key,
+                  const struct json_t *v, double *x);
+
+/* The user that a context names, where the mapping says where; "-": none. Lives until the next line. NULL with
+ * log->base.why.text. */
+const char *lc_log_user(struct lc_log *log, const char *key, const struct json_t *context);
 
 #endif

@@ -52,7 +52,7 @@ static uint32_t read_arm(struct lc_log *log, const struct json_t *v, const struc
         features = lc_json_get(v, "features");
     if (arm == KB_ID_NONE || h.dim == 0 || (lc_json_length(features) == 0 && !is_mapped(log, features)))
         return arm;
-    return lc_log_vector(log, &h, "features", features, log->base.features[arm]) == 0 ? arm : KB_ID_NONE;
+    return lc_log_vector(log, &h, LD_NAMED_ARM, "features", features, log->base.features[arm]) == 0 ? arm : KB_ID_NONE;
 }
 
 /* A text, or a whole number that means its digits, as in a request. NULL: neither. */
@@ -87,7 +87,11 @@ static int read_decision(struct lc_log *log, const struct lc_map *m, const struc
     ev->context = log->base.context;
     for (size_t i = 0; i < m->n_context; i++) {
         const struct json_t *v = lc_json_get(doc, m->context[i]);
-        if (m->n_context == 1 && v != NULL && lc_log_vector(log, &h, m->context[i], v, log->base.context) != 0)
+        if (m->n_context == 1 && v != NULL &&
+            lc_log_vector(log, &h, LD_NAMED_CONTEXT, m->context[i], v, log->base.context) != 0)
+            return -1;
+        if (m->n_context == 1 && user == NULL && lc_json_is_object(v) &&
+            (ev->user = lc_log_user(log, m->context[i], v)) == NULL)
             return -1;
         if (m->n_context > 1)
             lc_hash_json_more(&h, m->context[i], v, log->base.context);

@@ -34,7 +34,7 @@ static int keep_vector(struct lc_own *s, struct lc_log *log, const struct json_t
     if (s->vector[i] == NULL)
         s->vector[i] = lc_alloc(h.dim, sizeof(double));
     *out = s->vector[i];
-    return lc_log_vector(log, &h, "features", features, s->vector[i]);
+    return lc_log_vector(log, &h, LD_NAMED_ARM, "features", features, s->vector[i]);
 }
 
 static int read_time(struct lc_log *log, const struct json_t *doc, struct kb_event *ev)
@@ -101,7 +101,7 @@ static int read_slot(struct lc_own *s, struct lc_log *log, const struct json_t *
     if (s->contexts[k] == NULL)
         s->contexts[k] = lc_alloc(h.dim, sizeof(double));
     draw->context = s->contexts[k];
-    return lc_log_vector(log, &h, "context", context, s->contexts[k]);
+    return lc_log_vector(log, &h, LD_NAMED_CONTEXT, "context", context, s->contexts[k]);
 }
 
 /* Slots with names, where the line has them. */
@@ -159,7 +159,7 @@ static int read_decided(struct lc_own *s, struct lc_log *log, const struct json_
         memset(log->base.context, 0, h.dim * sizeof *log->base.context);
         ev->as.decided.context = log->base.context;
         const struct json_t *context = lc_json_get(doc, "context");
-        if (context != NULL && lc_log_vector(log, &h, "context", context, log->base.context) != 0)
+        if (context != NULL && lc_log_vector(log, &h, LD_NAMED_CONTEXT, "context", context, log->base.context) != 0)
             return -1;
     }
     if (keep_vector(s, log, lc_json_get(doc, "features"), 0, &slot->features) != 0 || read_time(log, doc, ev) != 0)

@@ -49,6 +49,7 @@ struct lc_log {
     const struct ld_decisions_pass *pass; /* under way; NULL: none */
     bool is_read;                         /* a pass has begun */
     struct ld_names names;                /* room for mapping objects */
+    char user[LD_NAMES_USER_BYTES + 1];   /* whom the context of the line in hand names */
 };
 
 /* "obd", "dsjson", "ndjson", "csv"; NULL when unknown. */

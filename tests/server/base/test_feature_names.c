@@ -60,7 +60,7 @@ enum { DIM = 4096 };
 static enum kb_err map(const struct node *object, const struct ld_name_map *of, double *x, struct kb_errmsg *msg)
 {
     struct ld_names names = {0};
-    const enum kb_err rc = ld_names_map(&names, of, &tree, object, x, msg);
+    const enum kb_err rc = ld_names_map(&names, of, LD_NAMED_CONTEXT, &tree, object, x, msg);
 
     ld_names_close(&names);
     return rc;
