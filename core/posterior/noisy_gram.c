@@ -72,7 +72,7 @@ static void solve(const struct kb_noisy_gram *g, double *x)
 }
 
 /* A pivot that rounding has eaten is lifted. */
-void kb_noisy_gram_append(const struct kb_noisy_gram *g, double *w, struct kb_scratch *s)
+void kb_noisy_gram_append(const struct kb_noisy_gram *g, double *const *solved, size_t n, struct kb_scratch *s)
 {
     size_t i = g->tiles != NULL ? g->tiles->n : g->f->n, mark = kb_arena_mark(&s->arena);
     double *row = kb_arena_doubles(&s->arena, kb_tiled_padded(i + 1));
@@ -83,8 +83,8 @@ void kb_noisy_gram_append(const struct kb_noisy_gram *g, double *w, struct kb_sc
     if (!(schur >= (1 - ROUNDING) * floor))
         kb_posterior_count_clamp(g->p);
     const double pivot = sqrt(schur >= floor ? schur : floor);
-    if (w != NULL)
-        w[i] = (w[i] - kb_dot(i, row, w)) / pivot;
+    for (size_t k = 0; k < n; k++)
+        solved[k][i] = (solved[k][i] - kb_dot(i, row, solved[k])) / pivot;
     if (g->tiles != NULL)
         kb_tiled_append_row(g->tiles, row, pivot);
     else
@@ -130,7 +130,7 @@ void kb_noisy_gram_factor(const struct kb_noisy_gram *g, struct kb_scratch *s)
     if (g->n_points > 0 && (kb_chol_factor_in_place(g->f, g->n_points) != KB_OK || !is_healthy(g, largest))) {
         g->f->n = 0;
         while (g->f->n < g->n_points)
-            kb_noisy_gram_append(&square, NULL, s);
+            kb_noisy_gram_append(&square, NULL, 0, s);
     }
     if (g->tiles != NULL)
         kb_tiled_pack(g->tiles, g->f);

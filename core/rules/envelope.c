@@ -21,6 +21,8 @@
  * cross. So a line that is below there is below everywhere. Lines that equal l bit by bit are counted in place of being
  * sorted: most of a large catalogue is unseen, and unseen arms share one line, the steepest.
  *
+ * A line without a slope is one that is known to be below (kb_posterior_predict_lines), and is dropped likewise.
+ *
  * Cost: O(C), and O(c log c) for the c lines that are left. No allocation. */
 #include "rules/policy.h"
 
@@ -72,7 +74,11 @@ static size_t keep(struct lines *l, size_t n, size_t *kept)
 {
     size_t first = 0, n_kept = 0;
 
-    for (size_t i = 1; i < n; i++) {
+    while (isnan(l->slope[l->last]))
+        first = ++l->last;
+    for (size_t i = first + 1; i < n; i++) {
+        if (isnan(l->slope[i]))
+            continue;
         if (l->mean[i] > l->mean[first] || (l->mean[i] == l->mean[first] && l->slope[i] > l->slope[first]))
             first = i;
         if (is_flatter(l, l->last, i))
