@@ -104,10 +104,15 @@ void kb_tiled_solve(enum kb_lanes lanes, const struct kb_tiled *f, double *x)
     solve_from(lanes, f, 0, x);
 }
 
-double kb_tiled_solve_t(enum kb_lanes lanes, const struct kb_tiled *f, double *x, double *y)
+void kb_tiled_solve_t(enum kb_lanes lanes, const struct kb_tiled *f, double *x)
 {
     assert(lanes <= kb_widest_lanes());
-    return (lanes == KB_LANES_8 ? solve_t_8 : lanes == KB_LANES_4 ? solve_t_4 : solve_t_2)(f, x, y);
+    (lanes == KB_LANES_8 ? solve_t_8 : lanes == KB_LANES_4 ? solve_t_4 : solve_t_2)(f, x);
+}
+
+double kb_tiled_square(const struct kb_tiled *f)
+{
+    return kb_dot(kb_tiled_doubles(f->n), f->t, f->t);
 }
 
 enum kb_err kb_tiled_downdate(enum kb_lanes lanes, struct kb_tiled *f, double *x, size_t first, double *work)

@@ -62,33 +62,20 @@ TARGET KB_INLINE void NAME(substitute_t)(const double *d, size_t m, const NAME(e
 }
 
 /* Columns of tiles from the last to the first: what stands below the diagonal, then the triangle on it. */
-TARGET static double NAME(solve_t)(const struct kb_tiled *f, double *x, double *y)
+TARGET static void NAME(solve_t)(const struct kb_tiled *f, double *x)
 {
-    NAME(eight) squares = {0};
     for (size_t j = (f->n + TILE - 1) / TILE; j-- > 0;) {
         const size_t m = f->n - j * TILE < TILE ? f->n - j * TILE : TILE;
-        const double *const d = f->t + begin_of(j) + j * TILE * TILE;
-        NAME(eight) of_x[TILE] = {{0}}, of_y[TILE] = {{0}};
+        NAME(eight) sum[TILE] = {{0}};
         for (size_t i = j + 1; i * TILE < f->n; i++) {
             const double *const t = f->t + begin_of(i) + j * TILE * TILE;
-            const NAME(eight) z = *(const NAME(eight) *)(x + i * TILE), v = *(const NAME(eight) *)(y + i * TILE);
+            const NAME(eight) z = *(const NAME(eight) *)(x + i * TILE);
 #pragma GCC unroll 8
-            for (size_t k = 0; k < TILE; k++) {
-                const NAME(eight) column = *(const NAME(eight) *)(t + k * TILE);
-                of_x[k] += column * z;
-                of_y[k] += column * v;
-                squares += column * column;
-            }
+            for (size_t k = 0; k < TILE; k++)
+                sum[k] += *(const NAME(eight) *)(t + k * TILE) * z;
         }
-        for (size_t k = 0; k < m; k++) {
-            const NAME(eight) column = *(const NAME(eight) *)(d + k * TILE);
-            squares += column * column;
-        }
-        if (y != x)
-            NAME(substitute_t)(d, m, of_y, y + j * TILE);
-        NAME(substitute_t)(d, m, of_x, x + j * TILE);
+        NAME(substitute_t)(f->t + begin_of(j) + j * TILE * TILE, m, sum, x + j * TILE);
     }
-    return NAME(total)(squares);
 }
 
 /* One rotation of a column of a tile against what has been taken out of its rows so far. */

@@ -335,13 +335,10 @@ static void add_log_det(const struct kb_by_arm *e, struct kb_arm_block *b, size_
     }
 }
 
-/* What hangs on the block's factor alone. O(n^2). */
+/* What hangs on the block's factor and w. O(n^2). */
 static void follow(const struct kb_by_arm *e, struct kb_arm_block *b)
 {
-    for (size_t i = 0; i < b->n; i++)
-        b->ones[i] = 1;
-    kb_tiled_solve(kb_widest_lanes(), &b->f, b->ones);
-    kb_arm_block_settle(b, e->points.base.lambda);
+    kb_arm_block_follow(b, e->points.base.lambda);
     b->log_det = 0;
     add_log_det(e, b, 0);
 }
@@ -385,7 +382,7 @@ static bool by_arm_learn_adds_point(const struct kb_posterior *p, const struct k
     return (b == NULL || b->n < of_const(p)->most) && kb_exact_learn_adds_point(p, pt);
 }
 
-/* A new point becomes the last of its arm; w, ones and the log determinant have one entry more. */
+/* A new point becomes the last of its arm; w and the log determinant have one entry more. */
 static void enter(struct kb_by_arm *e, struct kb_arm_block *b, const struct kb_point *pt, double count, double sum,
                   struct kb_scratch *s)
 {
@@ -397,9 +394,8 @@ static void enter(struct kb_by_arm *e, struct kb_arm_block *b, const struct kb_p
     kb_arm_block_push(b, scaled(e, pt->x, room), context_dim(e), e->points.base.support.anchor[i], i, count);
     const struct kb_noisy_gram g = gram_of(&r, b);
     b->w[b->n - 1] = residual_at(e, b, b->n - 1);
-    b->ones[b->n - 1] = 1;
-    kb_noisy_gram_append(&g, (double *const[]){b->w, b->ones}, 2, s);
-    kb_arm_block_settle(b, e->points.base.lambda);
+    const struct kb_appended row = kb_noisy_gram_append(&g, b->w, b->probe, b->n_probe, s);
+    kb_arm_block_follow_point(b, e->points.base.lambda, &row);
     add_log_det(e, b, b->n - 1);
     e->squares += 2 * (double)b->n - 1;
     e->n_filled += b->n == 1;
@@ -790,7 +786,7 @@ static void by_arm_influence(const struct kb_posterior *p, const struct kb_candi
     const struct kb_arm_points points = points_of(b);
     kb_arm_kernel_column(&e->kernel, &points, b->n, &asker, work, column);
     kb_tiled_solve(kb_widest_lanes(), &b->f, column);
-    (void)kb_tiled_solve_t(kb_widest_lanes(), &b->f, column, column);
+    kb_tiled_solve_t(kb_widest_lanes(), &b->f, column);
     for (size_t i = 0; i < b->n; i++)
         in->weight[b->support[i]] = column[i] / e->points.count[b->support[i]];
 }
