@@ -19,7 +19,7 @@ void kb_top_lines_add(struct kb_top_lines *t, double mean, double slope)
 
 bool kb_top_lines_reach(const struct kb_top_lines *t, double mean, double slope)
 {
-    double low = 0, high = (double)INFINITY;
+    double low = 0, high = KB_MOST_U;
     for (size_t i = 0; i < t->n; i++) {
         const double room = TIE_ROOM * (fabs(mean) + slope + fabs(t->mean[i]) + t->slope[i]);
         const double a = mean - t->mean[i] + room, b = slope - t->slope[i] + room;

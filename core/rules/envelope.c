@@ -30,8 +30,7 @@
 #include <stdbool.h>
 
 #include "base/sort.h"
-
-#define MOST_U 40.0 /* beyond it the half-normal has no mass that a double could hold */
+#include "posterior/top_lines.h"
 
 struct lines {
     const double *mean, *slope;
@@ -84,7 +83,7 @@ static size_t keep(struct lines *l, size_t n, size_t *kept)
         if (is_flatter(l, l->last, i))
             l->last = i;
     }
-    const double u = l->slope[l->last] > l->slope[first] ? fmin(crossing(l, first, l->last), MOST_U) : 0;
+    const double u = l->slope[l->last] > l->slope[first] ? fmin(crossing(l, first, l->last), KB_MOST_U) : 0;
     const double top = fmax(value_at(l, first, u), value_at(l, l->last, u));
     for (size_t i = 0; i < n; i++) {
         if (is_last(l, i))
