@@ -710,7 +710,7 @@ static void by_arm_predict(const struct kb_posterior *p, const struct kb_candida
 
 /* A decision's candidates as lines mean + u slope, of which `known` have been predicted: their sd is a number. */
 struct narrowing {
-    struct question q;
+    struct question *q;
     const struct kb_candidates *cand;
     double beta, *mean, *sd, *most; /* most: of an sd */
     struct kb_top_lines known;
@@ -719,16 +719,16 @@ struct narrowing {
 /* No solve yet. Arms never learned at are alike, and stand for one line. */
 static void bound_all(struct narrowing *n)
 {
-    const double mu = n->q.e->mean, sd = sqrt(n->q.prior);
+    const double mu = n->q->e->mean, sd = sqrt(n->q->prior);
     for (size_t c = 0; c < n->cand->n; c++) {
-        const struct kb_arm_block *b = column_of(&n->q, n->cand->arms[c]);
+        const struct kb_arm_block *b = column_of(n->q, n->cand->arms[c]);
         n->mean[c] = mu;
         n->sd[c] = sd;
         if (b == NULL && n->known.n == 0)
             kb_top_lines_add(&n->known, mu, n->beta * sd);
         if (b == NULL)
             continue;
-        kb_arm_block_bound(b, n->q.column, n->q.prior, &n->mean[c], &n->most[c]);
+        kb_arm_block_bound(b, n->q->column, n->q->prior, &n->mean[c], &n->most[c]);
         n->mean[c] += mu + ROUNDINGS * DBL_EPSILON * fabs(mu);
         n->sd[c] = (double)NAN;
     }
@@ -739,7 +739,7 @@ static void predict_if_needed(struct narrowing *n, size_t c)
     double variance;
     if (!isnan(n->sd[c]) || !kb_top_lines_reach(&n->known, n->mean[c], n->beta * n->most[c]))
         return;
-    answer(&n->q, n->cand->arms[c], &n->mean[c], &variance);
+    answer(n->q, n->cand->arms[c], &n->mean[c], &variance);
     n->sd[c] = sqrt(variance);
     kb_top_lines_add(&n->known, n->mean[c], n->beta * n->sd[c]);
 }
@@ -749,10 +749,11 @@ static void by_arm_predict_lines(const struct kb_posterior *p, const struct kb_c
                                  struct kb_scratch *s, double *mean, double *sd)
 {
     const size_t mark = kb_arena_mark(&s->arena);
-    struct narrowing n = {.cand = cand, .beta = beta, .mean = mean, .sd = sd};
+    struct question q;
+    struct narrowing n = {.q = &q, .cand = cand, .beta = beta, .mean = mean, .sd = sd};
     size_t highest = 0, steepest = SIZE_MAX;
     n.most = kb_arena_doubles(&s->arena, cand->n);
-    open_question(&n.q, of_const(p), cand, s);
+    open_question(&q, of_const(p), cand, s);
     bound_all(&n);
     for (size_t c = 0; c < cand->n; c++) {
         if (mean[c] > mean[highest])
