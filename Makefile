@@ -171,7 +171,7 @@ lacks = $(if $(shell command -v $(1)),,$(2))
 WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
     $(call wants,--test,test test-% check-cluster acceptance-cluster run-cluster layers walks lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
     $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster acceptance-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
-    $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster acceptance-cluster run-cluster test-monitoring bench-scale bench-servers) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record)) $(call lacks,npm,$(call wants,--contract,contract)) \
+    $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster acceptance-cluster run-cluster test-monitoring bench-scale bench-servers) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record bench-alone)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
 ifneq ($(WANTED),)
 $(shell $(SETUP) $(WANTED) >&2)
@@ -180,7 +180,7 @@ $(error what these goals need is not there: $(SETUP) $(WANTED))
 endif
 endif
 
-.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster acceptance-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers walks format format-check bench bench-room bench-arms bench-names bench-spaces bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-commit bench-scale bench-servers bench-tenants bench-tls bench-checks league docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
+.PHONY: setup run run-cluster tour paper console-pictures test test-proxies test-room test-pg check-cluster acceptance-cluster test-unit test-property coverage peeking regret test-http contract test-monitoring test-crash test-power test-extremes fuzz soak soak-memory asan tsan lint layers walks format format-check bench bench-room bench-arms bench-names bench-spaces bench-threads bench-sweep bench-vw bench-graph bench-check bench-record bench-algorithms bench-stall bench-alone bench-commit bench-scale bench-servers bench-tenants bench-tls bench-checks league beside-vw docker image test-image pages install deb deb-before test-package test-hammered test-deb clean help
 setup: ## install what building needs (apt; asks for root by sudo)
 	@:
 run: ## install what is missing, build, start the server on ./data and show it learning
@@ -324,6 +324,11 @@ league: all ## an hour or more: the rows beside other algorithms on tasks whose 
 	$(PYTHON) tools/league/league.py $(OUT) $(BUILD)/bench/league.jsonl --league "$(LEAGUE)" --seeds $(SEEDS) $(if $(DATA),--data "$(DATA)") \
 		$(if $(filter-out file,$(origin VW)),--vw "$(VW)") $(ARGS)
 	$(PYTHON) tools/league/report.py $(BUILD)/bench/league.jsonl docs/QUALITY.md
+beside-vw: all ## half an hour: what laplaced and Vowpal Wabbit decide on the same tasks and by the same log; writes docs/BESIDE_VW.md: make beside-vw VW=/path/to/vw DATA=FOLDER
+	@mkdir -p $(BUILD)/bench
+	$(PYTHON) tools/league/league.py $(OUT) $(BUILD)/bench/beside-vw.jsonl --league "classes network" --seeds $(SEEDS) $(if $(DATA),--data "$(DATA)") --vw "$(VW)" $(ARGS)
+	$(PYTHON) tools/league/report.py $(BUILD)/bench/beside-vw.jsonl docs/BESIDE_VW.md --table
+	$(PYTHON) tools/league/vw_log.py $(OUT) $(BUILD)/bench/vw-log.jsonl --vw "$(VW)" --page docs/BESIDE_VW.md
 SIZE ?= 10000
 bench-graph: all ## user graphs of SIZE people: loading, decisions beside it, patches, restarts: make bench-graph SIZE=1000000 (docs/PERFORMANCE.md)
 	$(PYTHON) tests/bench/graph.py $(OUT) $(BUILD)/bench/graph.jsonl --size $(SIZE) $(ARGS)
@@ -336,6 +341,9 @@ bench-scale: all $(OUT)/tests/bench/bench_load ## what one server on a shared lo
 bench-servers: all $(OUT)/tests/bench/bench_load ## one, two and three servers that share a log, each with a tenth of a processor, beside that prediction (docs/SCALE.md; needs postgresql)
 	$(PYTHON) tests/bench/cluster.py $(OUT) $(BUILD)/bench/servers.jsonl many $(ARGS)
 	$(PYTHON) tools/scale.py check $(BUILD)/bench/servers.jsonl
+bench-alone: all ## what a server without --log pays for the shared log's code: instructions of a request (docs/SCALE.md; needs valgrind)
+	@mkdir -p $(BUILD)/bench
+	$(PYTHON) tests/bench/alone.py $(OUT) $(BUILD)/bench/alone.jsonl $(ARGS)
 bench-commit: all $(OUT)/tests/bench/nosync.so ## durable throughput over clients, beside bare fdatasync and a server without fsync (docs/SPEED.md)
 	@mkdir -p $(BUILD)/bench
 	$(PYTHON) tests/bench/commit.py $(OUT) $(BUILD)/bench/commit.json $(ARGS)

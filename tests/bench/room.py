@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-from callgrind import Profile
+import callgrind
 from checks import Server
 from commit import raw_rate
 from counts import environment
@@ -149,21 +149,18 @@ def count_instructions(room, kind):
     """Durable decisions against a server under callgrind, counted from when it stands furnished."""
     folder = room.folder / f"counted-{kind}"
     folder.mkdir()
-    wrapper = folder / "laplaced"
-    wrapper.write_text(f"#!/bin/sh\nexec valgrind --tool=callgrind --callgrind-out-file={folder}/out {room.out}/laplaced \"$@\"\n")
-    wrapper.chmod(0o755)
+    callgrind.wrap(f"{room.out}/laplaced", folder)
     os.environ.update(environment())
     server = Server(folder, folder / "data")
     try:
         furnish(server, room.traffic, KINDS, "commit")
-        file, pid = room.traffic.selects(kind, "select"), str(server.process.pid)
-        subprocess.run(["callgrind_control", "-z", pid], check=True, capture_output=True)
+        file, pid = room.traffic.selects(kind, "select"), server.process.pid
+        callgrind.count(pid)
         room.load(server, "/select", file, tenant=f"{kind}-commit", clients=4, limit=room.args.instructions, seconds=PATIENCE_S)
-        subprocess.run(["callgrind_control", "-d", pid], check=True, capture_output=True)
+        profile = callgrind.tell(pid, folder)
     finally:
         server.stop()
-    profile = Profile(folder / "out.1")
-    n = profile.n_calls("kb_engine_decide")  # a busy machine sets the counters to zero a moment after it has said so
+    n = profile.n_calls("kb_engine_decide")
     if n < room.args.instructions / 2:
         raise SystemExit(f"callgrind saw {n} decisions of {room.args.instructions}")
     parts = {part: sum(profile.with_callees(f) for f in functions) / n for part, functions in PARTS.items()}

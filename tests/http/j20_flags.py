@@ -238,10 +238,11 @@ def test_a_server_without_memory_for_a_body_has_failed(boot):
     where = urllib.parse.urlsplit(client.server.url)
     with socket.create_connection((where.hostname, where.port)) as slow:
         slow.sendall(b"POST /select HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n" + b" " * 900000)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         body = '{"events":[{"name":"e","x":"%s","attributes":{"decision":"d"}}]}' % ("x" * 900000)
         while client.call("POST", "/ofrep/v1/track", raw=body, kind="application/json", expect=(200, 500)).status != 500:
             assert time.monotonic() < end
+            slow.sendall(b" ")  # it is there, and goes on
         while (answer := evaluate(client, raw='{"context":{"targetingKey":"u","x":"%s"}}' % ("x" * 900000), expect=(200, 500))).status != 500:
             assert time.monotonic() < end
         assert answer.json["errorCode"] == "GENERAL" and int(answer.headers["Retry-After"]) > 0

@@ -267,13 +267,18 @@ def slow(tmp_path_factory):
     client.session.post(server.url + "/observe", data=many, headers={"Content-Type": NDJSON, "Laplaced-Tenant": "t"}).raise_for_status()
     lines = export(client, "t").content.splitlines(keepends=True)
     first = head({"algorithm": "k-ucb", "context_dim": 1, "context_kernel": {"type": "rbf"}, "representation": {"exact_limit": 16384}})
+
+    def seconds(body):
+        began = time.monotonic()
+        with begin(client, body) as answer:
+            assert b'"report"' in list(answer.iter_lines())[-1]
+        return time.monotonic() - began
+
     n, took = 1600, 0
     while took < TAKES_S and n < len(lines):
         n = min(len(lines), int(n * max(1.1, (1.3 * TAKES_S / took) ** (1 / 3))) if took else n)
-        body, began = body_of(first, b"".join(lines[:n])), time.monotonic()
-        with begin(client, body) as answer:
-            assert b'"report"' in list(answer.iter_lines())[-1]
-        took = time.monotonic() - began
+        body = body_of(first, b"".join(lines[:n]))
+        took = min(seconds(body) for _ in range(2))  # one that had to wait for a processor is quicker the next time
     yield server, body
     server.close()
 

@@ -226,8 +226,7 @@ static int run_evaluate(const struct lc_command *self, struct lc_session *s, int
         {"estimators", LC_OPT_TEXT, &q.estimators, "LIST",
          "some of replay,ips,snips,clipped_ips,dr,ips_by_slot,pseudo_inverse (default all)"},
         {"metric", LC_OPT_TEXT, &q.metric, "NAME",
-         "ndjson: judge this metric of our own log in place of the reward; or its settings: "
-         "{\"name\":..,\"range\":..}"},
+         "ndjson: judge this metric of our own log, by name or {\"name\":..,\"range\":..}; default: the reward"},
         {"level", LC_OPT_REAL, &q.level_percent, "PERCENT", "confidence of the intervals (default 95)"},
         {"resamples", LC_OPT_COUNT, &q.ope.n_resamples, "N", "samples of the bootstrap (default 1000)"},
         {"bernstein", LC_OPT_FLAG, &q.ope.is_bernstein, NULL,

@@ -61,10 +61,14 @@ def play(task, row, seed, server, world):
             "seconds": round(time.monotonic() - began, 2)}
 
 
+def memory():
+    """A folder in memory where there is such a place: no disk is measured here."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
 def start(out):
-    """A server on a folder of its own, in memory where there is such a place: no disk is measured here."""
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="league", dir=memory))
+    """A server on a folder of its own."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="league", dir=memory()))
     return Server(out, folder / "data", "--finish-builds", "--default-tenant", "none", "--log-requests", "none"), folder
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes docs/QUALITY.md and its picture of the lines that league.py has written: nothing on the page is written by hand but words.
 
-  python3 tools/league/report.py FILE PAGE [--picture SVG]"""
+  python3 tools/league/report.py FILE PAGE [--picture SVG]
+  python3 tools/league/report.py FILE PAGE --table       the table alone, into a page that has a place for it: docs/BESIDE_VW.md"""
 import argparse
 import html
 import json
@@ -242,13 +243,24 @@ def draw(lines):
             + "\n".join(p.draw() for p in panels if p.curves) + "\n" + legend + "\n</svg>\n")
 
 
+def put_table(page, name, text):
+    """Between the marks that the page has for it."""
+    begin, end = f"<!-- table: {name} -->\n", "<!-- end -->"
+    head, rest = page.read_text().split(begin)
+    page.write_text(head + begin + text + "\n" + end + rest.split(end, 1)[1])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("page", type=pathlib.Path)
     parser.add_argument("--picture", type=pathlib.Path)
+    parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     lines = Lines(args.file.read_text())
+    if args.table:
+        put_table(args.page, "league", main_table(lines))
+        return
     picture = args.picture or args.page.parent / "figures" / "league.svg"
     picture.parent.mkdir(parents=True, exist_ok=True)
     picture.write_text(draw(lines))
