@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "base/ids.h"
 
 #define FIRST_SLOTS ((size_t)32)

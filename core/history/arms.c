@@ -59,14 +59,6 @@ enum kb_err kb_arms_grow(struct kb_arms *a, size_t n_more, struct kb_moves *m)
     return kb_moves_add(m, &a->arm, a->n, kb_grown_cap(a->cap, a->n + n_more, FIRST_ARMS), sizeof *a->arm, &a->cap);
 }
 
-enum kb_err kb_arms_reserve(struct kb_arms *a, size_t n_more)
-{
-    struct kb_moves m;
-
-    kb_moves_init(&m);
-    return kb_moves_finish(&m, kb_arms_grow(a, n_more, &m));
-}
-
 /* Never shrinks; n may be less than what is known, and then nothing happens. */
 void kb_arms_extend(struct kb_arms *a, size_t n)
 {
@@ -233,8 +225,10 @@ static enum kb_err load_arm(struct kb_arm *arm, size_t dim, struct kb_reader *r)
  * derived counts are made again, not read. */
 enum kb_err kb_arms_load(struct kb_arms *a, size_t dim, size_t n, struct kb_reader *r)
 {
-    enum kb_err rc = kb_arms_reserve(a, n);
+    struct kb_moves m;
 
+    kb_moves_init(&m);
+    enum kb_err rc = kb_moves_finish(&m, kb_arms_grow(a, n, &m));
     if (rc != KB_OK)
         return rc;
     kb_arms_extend(a, n);

@@ -45,8 +45,6 @@ struct kb_arms {
 void kb_arms_init(struct kb_arms *a);
 void kb_arms_close(struct kb_arms *a);
 
-/* Room for n_more arms behind those known. KB_ENOMEM changes nothing that is seen. */
-enum kb_err kb_arms_reserve(struct kb_arms *a, size_t n_more);
 /* The same beside readers: a larger array is added to m when one is needed (moves.h). */
 enum kb_err kb_arms_grow(struct kb_arms *a, size_t n_more, struct kb_moves *m);
 

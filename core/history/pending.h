@@ -118,6 +118,11 @@ enum kb_err kb_pending_grow(struct kb_pending *p, size_t n, size_t n_users, stru
 struct kb_pending_entry *kb_pending_entry_new(const char *id, size_t n_slots, size_t name_bytes, size_t dim);
 void kb_pending_name(struct kb_pending_entry *entry, size_t slot, const char *name, size_t n); /* n: bytes, no NUL */
 void kb_pending_entry_free(struct kb_pending_entry *entry); /* one that is in no table; NULL is fine */
+/* is_weighed: with what is weighed where rewards are forgotten, or was learned by such a weight. */
+uint64_t kb_pending_entry_hash(const struct kb_pending_entry *entry, bool is_weighed);
+void kb_pending_entry_save(const struct kb_pending_entry *entry, size_t dim, struct kb_writer *w);
+/* A new one, in no table; its user is below n_users. KB_ECORRUPT, KB_ENOMEM. */
+enum kb_err kb_pending_entry_load(size_t dim, size_t n_users, struct kb_reader *r, struct kb_pending_entry **out);
 
 /* What the slot has of the metric; NULL: nothing was ever kept for it. O(values of the entry). */
 struct kb_pending_value *kb_pending_value(const struct kb_pending_entry *entry, uint32_t slot, const char *metric);

@@ -3,7 +3,6 @@
  * Cost: O(n (dim + 1)) for a column of n points. */
 #include "kernel/arm_kernel.h"
 
-#include "linalg/linalg.h"
 #include "vector/vec_kernel.h"
 
 static const struct kb_vec_kernel_spec linear = {.type = KB_VEC_LINEAR, .lengthscale = 1, .degree = 1};

@@ -26,7 +26,6 @@
 
 #include "kernel/arm_columns.h"
 #include "linalg/clones.h"
-#include "base/ids.h"
 #include "vector/vec_kernel.h"
 
 static void set_components(struct kb_kernel *k, const struct kb_spec *spec)

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "posterior/learning.h"
 
 #define KERNEL_WORK 20.0 /* a kernel value's exponential, in multiply-adds */

@@ -27,7 +27,6 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/magnitude.h"
-#include "posterior/learning.h"
 
 #define SHIFT 0.4
 #define MOST_SURPRISE 5000.0

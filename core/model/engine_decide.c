@@ -13,7 +13,6 @@
 #include "base/alloc.h"
 #include "rules/confidence.h"
 #include "rules/elimination.h"
-#include "base/hash.h"
 #include "rules/policy.h"
 #include "base/rng.h"
 #include "base/sort.h"

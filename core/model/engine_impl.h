@@ -8,6 +8,7 @@
  *   engine_log.c    events of the traffic: decided, rewarded, observed, expired, activated, late
  *   engine_model.c  events that change the model: configured, graph
  *   engine_arms.c   and the catalogue
+ *   engine_plan.c   when resets fall due, and what their events say
  *   engine_reset.c  dictionary events that build the posterior anew, at once or in the background
  *   engine_forget.c the event that makes a model forget
  *   engine_changes.c  changes of what arms earn, and the event that says so
@@ -204,10 +205,6 @@ struct kb_build *kb_engine_new_build(struct kb_engine *e, uint64_t seq);
 void kb_engine_open_build(struct kb_engine *e, struct kb_build *b);
 void kb_engine_close_build(struct kb_engine *e);
 
-/* A reset that the present values call for, into *next: planned in full, or only begun when it is long work. */
-enum kb_err kb_engine_plan_reset(struct kb_engine *e, struct kb_spec spec, uint64_t seq, struct kb_event *next);
-/* The event that puts a finished build in force. */
-enum kb_err kb_engine_plan_finish(struct kb_engine *e, struct kb_event *next);
 /* The event that begins what waits for a build to end, if anything does. */
 enum kb_err kb_engine_plan_waiting(struct kb_engine *e, struct kb_event *next);
 /* The dictionary event that a learning event brings with it. */

@@ -447,6 +447,13 @@ out:
     return rc;
 }
 
+/* Observations are no decisions of ours: the model is told, or it is not. */
+static void prepare_observed(struct kb_engine *e, const struct kb_event *ev)
+{
+    if (e->spec.learns)
+        kb_engine_prepare_step(e, ev);
+}
+
 static void apply_observed(struct kb_engine *e, const struct kb_event *ev)
 {
     const struct kb_staged_point *pt = kb_engine_staged_point(e, ev->seq);
@@ -465,13 +472,6 @@ static void apply_observed(struct kb_engine *e, const struct kb_event *ev)
 }
 
 /* ---- expired, activated, late ---------------------------------------------------------------------- */
-
-/* Observations are no decisions of ours: the model is told, or it is not. */
-static void prepare_observed(struct kb_engine *e, const struct kb_event *ev)
-{
-    if (e->spec.learns)
-        kb_engine_prepare_step(e, ev);
-}
 
 /* Whether the closing window brings the default reward for this slot. */
 static bool takes_default(const struct kb_event *ev, const struct kb_pending_entry *entry, size_t i)

@@ -5,7 +5,6 @@
 
 #include "base/magnitude.h"
 #include "model/engine_read.h"
-#include "model/engine_steps.h"
 
 enum kb_err kb_engine_keep_metric(struct kb_pending_entry *entry, const struct kb_pending_slot *slot,
                                   const struct kb_ev_metric *metric, struct kb_errmsg *msg)

@@ -21,7 +21,8 @@
 #define POINT_WORK 30.0          /* of a point that stands alone: a logarithm, and divisions */
 #define FEATURE_EVALUATIONS 20.0 /* over a dictionary of m points, m^3 each */
 #define LEAST_POINTS 32.0        /* one that is chosen anew is taken to have twice the points in force, and these */
-#define LEAST_SHARE 1e-6         /* of its size, that a coordinate's deviation counts as */
+#define LEAST_SHARE 1e-6         /* of its size; a coordinate whose deviation is no more has not varied */
+#define UNVARIED 1e3             /* of its size: its scale then */
 #define MOST_SCALED 1e8          /* a coordinate over its scale */
 #define RHO_COLUMNS (5 * 256.0)
 #define CG_STEPS 20.0
@@ -93,9 +94,10 @@ static enum kb_err mean_of_arms(const struct kb_history *h, double *mean)
     return KB_OK;
 }
 
-/* The deviation of each coordinate of the contexts, over what is left of all observations. A coordinate that hardly
- * varies has its size instead, so that it does not outweigh the others, and what has ever been seen stays within 1e8 of
- * them. Two passes, in the order of the rows: a unit that is a power of two changes no bit but the unit's. O(rows dim).
+/* The deviation of each coordinate of the contexts, over what is left of all observations. A coordinate that has not
+ * varied yet is made small: what it is like is unknown, and whoever comes first with another value is not to be a
+ * stranger to all others. What has ever been seen stays within 1e8 of the scales. Two passes, in the order of the rows:
+ * a unit that is a power of two changes no bit but the unit's. O(rows dim).
  */
 static void scale_contexts(const struct kb_history *h, size_t dim, double *scale)
 {
@@ -115,7 +117,10 @@ static void scale_contexts(const struct kb_history *h, size_t dim, double *scale
 
             square += kb_history_count(h, row) * (off * off);
         }
-        scale[j] = fmax(fmax(sqrt(square / n), LEAST_SHARE * sqrt(size / n)), most / MOST_SCALED);
+        scale[j] = sqrt(square / n);
+        if (!(scale[j] > LEAST_SHARE * sqrt(size / n)))
+            scale[j] = UNVARIED * sqrt(size / n);
+        scale[j] = fmax(scale[j], most / MOST_SCALED);
         if (!(scale[j] >= KB_LEAST_SCALE))
             scale[j] = 1;
     }

@@ -195,8 +195,10 @@ static enum kb_err reserve_fresh(const struct kb_graph_draft *d, struct kb_ids *
     return kb_ids_list(fresh, n, n_bytes);
 }
 
-enum kb_err kb_graph_draft_take(struct kb_graph_draft *d, const struct kb_ids *users, struct kb_ids *fresh,
-                                struct kb_user_graph *out)
+/* Of a draft that is made: appends to `fresh` the names that are nobody's, and gives the nodes their users. The draft
+ * is used up, on success alone. O(nodes), a few passes at the speed of memory. */
+static enum kb_err take(struct kb_graph_draft *d, const struct kb_ids *users, struct kb_ids *fresh,
+                        struct kb_user_graph *out)
 {
     const size_t n_old = d->base != NULL ? d->base->n : 0, n = n_old + d->n_new;
     uint32_t *user_of = kb_regrow(NULL, n, sizeof *user_of);
@@ -282,5 +284,5 @@ enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_
     assert(ev->type == KB_EV_GRAPH);
     if (!is_of(*made, old))
         rc = draft(old, users, ev, made, msg);
-    return rc == KB_OK ? kb_graph_draft_take(*made, users, fresh, out) : rc;
+    return rc == KB_OK ? take(*made, users, fresh, out) : rc;
 }

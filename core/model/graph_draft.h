@@ -57,10 +57,6 @@ enum kb_err kb_user_graph_edit(const struct kb_user_graph *old, const struct kb_
                                const struct kb_event *ev, struct kb_graph_draft **draft, struct kb_user_graph *out,
                                struct kb_errmsg *msg);
 
-/* For kb_user_graph_edit, of a draft that is made: appends to `fresh` the names that are nobody's, and gives the nodes
- * their users. The draft is used up, on success alone. O(nodes), a few passes at the speed of memory. */
-enum kb_err kb_graph_draft_take(struct kb_graph_draft *d, const struct kb_ids *users, struct kb_ids *fresh,
-                                struct kb_user_graph *out);
 /* kb_ids_join for the names that were taken: with the table that meet has prepared, where there is one. */
 enum kb_err kb_graph_draft_join(struct kb_graph_draft *d, struct kb_ids *users, const struct kb_ids *fresh,
                                 struct kb_moves *m);

@@ -25,7 +25,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "linalg/linalg.h"
 #include "posterior/marginal.h"
 #include "posterior/space_weights.h"
 #include "spec/fields.h"

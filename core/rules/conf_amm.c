@@ -34,7 +34,6 @@
 #include <math.h>
 
 #include "rules/conf_impl.h"
-#include "linalg/linalg.h"
 #include "posterior/spectrum.h"
 
 #define VARIANCE_FLOOR 1e-13

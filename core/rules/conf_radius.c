@@ -46,7 +46,6 @@
 #include <math.h>
 
 #include "rules/conf_impl.h"
-#include "linalg/linalg.h"
 #include "posterior/spectrum.h"
 
 void kb_conf_band(const struct kb_conf_block *b, double radius)

@@ -34,7 +34,6 @@
 #include <math.h>
 
 #include "rules/conf_impl.h"
-#include "linalg/linalg.h"
 #include "posterior/spectrum.h"
 
 #define N_CROSS 8 /* a' = lambda 10^-2 ... lambda 10^5 */

@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "book/series.h"
-#include "spec/event.h"
 #include "tenant/books.h"
 
 struct wish {

@@ -8,7 +8,6 @@
  *
  * Names are checked in PUT alone: in the other calls one that no tenant can have is not found. */
 #include "api/api.h"
-#include "task/challenger.h"
 #include "task/repair.h"
 #include "json/rules.h"
 #include "base/text.h"

@@ -26,7 +26,6 @@
 
 #include "base/clock.h"
 #include "base/limit.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "spec/event.h"
 

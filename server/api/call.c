@@ -139,11 +139,6 @@ double ld_price_decision(const struct ld_size *size, size_t n_candidates, size_t
     return REQUEST + n * (double)(n_slots > 1 ? n_slots : 1) * (m * m + m * size->dims) / WORK_OF_TOKEN;
 }
 
-double ld_price_events(const struct ld_size *size, size_t n)
-{
-    return REQUEST + (double)n * (EVENT + update(size));
-}
-
 double ld_price_neighbours(double work)
 {
     return work / WORK_OF_TOKEN;
@@ -219,7 +214,7 @@ bool ld_charge_events(struct ld_call *c, size_t n, struct ld_problem *p)
 {
     struct ld_size size;
     ld_tenant_size(c->tenant, &size);
-    return ld_charge(c, ld_price_events(&size, n), p);
+    return ld_charge(c, REQUEST + (double)n * (EVENT + update(&size)), p);
 }
 
 bool ld_charge_route(struct ld_call *c, struct ld_problem *p)

@@ -158,7 +158,6 @@ bool ld_call_submit_by(struct ld_call *c, struct ld_op *op, void (*done)(struct 
  * Sizes are those of the writer's last turn. Nothing costs more than the burst: what would, asks for a full bucket. */
 /* Candidates 0: the whole catalogue; slots 0: as 1. */
 double ld_price_decision(const struct ld_size *size, size_t n_candidates, size_t n_slots);
-double ld_price_events(const struct ld_size *size, size_t n);
 double ld_price_neighbours(double work);        /* of so many multiply-adds, in addition */
 double ld_price_lines(uint64_t n);              /* of the log, or edges, users, arms */
 double ld_price_near(size_t n, bool is_solved); /* is_solved: each of them takes a system */

@@ -15,7 +15,6 @@
 #include <strings.h>
 
 #include "api/call.h"
-#include "base/clock.h"
 #include "base/hash.h"
 #include "base/trace.h"
 

@@ -177,13 +177,6 @@ void ld_metrics_take(struct ld_experiment *e, struct ld_waiting *w, const struct
 void ld_metrics_count(struct ld_experiment *e, const struct ld_waiting *w, const double *p);
 void ld_metrics_look(struct ld_experiment *e, const struct kb_event *ev);
 void ld_metrics_show(const struct ld_experiment *e, struct ld_experiment_view *out);
-/* Whether the policy is compared with the holdout by metrics. */
-bool ld_metrics_compare_policy(const struct ld_experiment *e);
-/* What its intervals are for: each end by itself at a guardrail's level, both at the experiment's of all others; of all
- * arms at once. */
-double ld_metric_log_inverse(const struct ld_experiment *e, const struct ld_metric_sums *s);
-/* KB_WORSE: it fell by more than is tolerated; KB_NO_DIFFERENCE: it did not. */
-enum kb_verdict ld_guardrail_verdict(const struct ld_metric_settings *s, double low, double high);
 
 void ld_experiment_save(const void *book, struct kb_writer *w);
 enum kb_err ld_experiment_load(void *book, struct kb_reader *r);

@@ -76,6 +76,12 @@ static void count_by_arm(const struct ld_experiment *e, struct ld_metric_sums *s
         (void)kb_shown_add(&s->shown[w->arm][side], value);
 }
 
+/* Whether the policy is compared with the holdout by metrics. */
+static bool compares_policy(const struct ld_experiment *e)
+{
+    return e->holdout > 0 && e->has_metric_policies;
+}
+
 void ld_metrics_count(struct ld_experiment *e, const struct ld_waiting *w, const double *p)
 {
     const double *value = ld_waiting_values(&e->waiting, w);
@@ -88,26 +94,24 @@ void ld_metrics_count(struct ld_experiment *e, const struct ld_waiting *w, const
 
         if ((w->flags & LD_WAITS_HAS_ODDS) != 0)
             count_by_arm(e, s, w, p, r);
-        if ((w->flags & LD_WAITS_IS_FIRST) != 0 && ld_metrics_compare_policy(e))
+        if ((w->flags & LD_WAITS_IS_FIRST) != 0 && compares_policy(e))
             (void)ld_comparison_add(&s->policy, e->holdout, 1 - e->holdout, !is_holdout, r);
     }
 }
 
 /* ---- looks ------------------------------------------------------------------------------------------------- */
 
-bool ld_metrics_compare_policy(const struct ld_experiment *e)
+/* What its intervals are for: each end by itself at a guardrail's level, both at the experiment's of all others; of all
+ * arms at once. */
+static double log_inverse(const struct ld_experiment *e, const struct ld_metric_sums *s)
 {
-    return e->holdout > 0 && e->has_metric_policies;
-}
-
-double ld_metric_log_inverse(const struct ld_experiment *e, const struct ld_metric_sums *s)
-{
-    const double n = (double)(e->n_arms - 1 + ld_metrics_compare_policy(e));
+    const double n = (double)(e->n_arms - 1 + compares_policy(e));
 
     return s->settings.role == LD_GUARDRAIL ? log(n / s->settings.level) : log(2 * n / e->begun.level);
 }
 
-enum kb_verdict ld_guardrail_verdict(const struct ld_metric_settings *s, double low, double high)
+/* KB_WORSE: it fell by more than is tolerated; KB_NO_DIFFERENCE: it did not. */
+static enum kb_verdict guardrail_verdict(const struct ld_metric_settings *s, double low, double high)
 {
     const double harm = s->harm / (s->high - s->low);
 
@@ -123,9 +127,9 @@ static void look_at(const struct ld_experiment *e, const struct ld_metric_sums *
 
     if (c->stop.verdict != KB_GO_ON || c->pair.n == 0)
         return;
-    kb_pair_interval(&c->pair, c->reach, ld_metric_log_inverse(e, s), &stop.low, &stop.high);
+    kb_pair_interval(&c->pair, c->reach, log_inverse(e, s), &stop.low, &stop.high);
     stop.estimate = kb_pair_estimate(&c->pair);
-    stop.verdict = ld_guardrail_verdict(&s->settings, stop.low, stop.high);
+    stop.verdict = guardrail_verdict(&s->settings, stop.low, stop.high);
     if (stop.verdict != KB_GO_ON)
         c->stop = stop;
 }
@@ -138,7 +142,7 @@ void ld_metrics_look(struct ld_experiment *e, const struct kb_event *ev)
         for (size_t a = 0; a < e->n_arms && s->settings.role == LD_GUARDRAIL; a++)
             if (a != e->baseline)
                 look_at(e, s, &s->against[a], ev);
-        if (s->settings.role == LD_GUARDRAIL && ld_metrics_compare_policy(e))
+        if (s->settings.role == LD_GUARDRAIL && compares_policy(e))
             look_at(e, s, &s->policy, ev);
     }
 }
@@ -152,12 +156,12 @@ static void show_difference(const struct ld_experiment *e, const struct ld_metri
 {
     double low, high;
 
-    ld_experiment_show_pair(c, ld_metric_log_inverse(e, s), s->settings.high - s->settings.low, base, out, &low, &high);
+    ld_experiment_show_pair(c, log_inverse(e, s), s->settings.high - s->settings.low, base, out, &low, &high);
     out->needed = (double)NAN;
     out->verdict = is_void                            ? KB_VOID
                    : s->settings.role != LD_GUARDRAIL ? KB_GO_ON
                    : c->stop.verdict != KB_GO_ON      ? c->stop.verdict
-                                                      : ld_guardrail_verdict(&s->settings, low, high);
+                                                      : guardrail_verdict(&s->settings, low, high);
 }
 
 static void show_metric(const struct ld_experiment *e, const struct ld_metric_sums *s, bool is_void,
@@ -222,7 +226,7 @@ static void find_changes(const struct ld_experiment *e, struct ld_experiment_vie
 void ld_metrics_show(const struct ld_experiment *e, struct ld_experiment_view *out)
 {
     out->n_metrics = e->n_metrics;
-    out->has_metric_policies = ld_metrics_compare_policy(e);
+    out->has_metric_policies = compares_policy(e);
     memset(out->metric, 0, e->n_metrics * sizeof *out->metric);
     for (size_t m = 0; m < e->n_metrics; m++)
         show_metric(e, &e->metric[m], out->is_void, &out->metric[m]);

@@ -97,11 +97,6 @@ int ld_ope_evaluate(struct ld_decisions *log, struct ld_ope_policy *policy, cons
 /* The bootstrap of such options, before ld_ope_bootstrap_init. */
 struct ld_ope_bootstrap ld_ope_bootstrap(const struct ld_ope_options *o);
 
-/* The terms of an estimator, and what the log itself has in its place: of logs without slots the last two estimators
- * are ips. */
-const struct ld_ope_series *ld_ope_terms(const struct ld_ope_result *r, int kind);
-const struct ld_ope_series *ld_ope_logged_terms(const struct ld_ope_result *r, int kind);
-
 /* The estimate was taken over from that of ips, and what is made of both is the same. */
 bool ld_ope_is_ips(const struct ld_ope_result *r, int kind);
 

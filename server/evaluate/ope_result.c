@@ -47,7 +47,9 @@ void ld_ope_refuse(const struct ld_ope_run *u, bool has_weights, char *out)
                  r->unsupported, u->o->max_unsupported);
 }
 
-const struct ld_ope_series *ld_ope_terms(const struct ld_ope_result *r, int kind)
+/* The terms of an estimator, and what the log itself has in its place: of logs without slots the last two estimators
+ * are ips. */
+static const struct ld_ope_series *terms(const struct ld_ope_result *r, int kind)
 {
     if (kind < LD_OPE_BY_SLOT)
         return &r->series[kind];
@@ -56,7 +58,7 @@ const struct ld_ope_series *ld_ope_terms(const struct ld_ope_result *r, int kind
     return kind == LD_OPE_BY_SLOT ? &r->slots.by_slot : &r->slots.pseudo;
 }
 
-const struct ld_ope_series *ld_ope_logged_terms(const struct ld_ope_result *r, int kind)
+static const struct ld_ope_series *logged_terms(const struct ld_ope_result *r, int kind)
 {
     return kind < LD_OPE_BY_SLOT || r->slots.most < 2 ? &r->rewards : &r->slots.totals;
 }
@@ -171,8 +173,7 @@ void ld_ope_conclude(const struct ld_ope_run *u, int kind, struct ld_ope_estimat
     if (ld_ope_is_ips(u->r, kind))
         *e = u->r->estimate[LD_OPE_IPS];
     else if (e->refused[0] == '\0')
-        estimate(u, ld_ope_terms(u->r, kind), residual_range(u, kind), is_of_slots(u->r, kind) ? u->r->slots.most : 1,
-                 e);
+        estimate(u, terms(u->r, kind), residual_range(u, kind), is_of_slots(u->r, kind) ? u->r->slots.most : 1, e);
 }
 
 void ld_ope_conclude_logged(const struct ld_ope_run *u)
@@ -188,8 +189,7 @@ void ld_ope_conclude_logged(const struct ld_ope_run *u)
 bool ld_ope_compare(const struct ld_ope_result *r, const struct ld_ope_result *other, int kind,
                     const struct ld_ope_bootstrap *how, struct ld_ope_difference *out)
 {
-    const struct ld_ope_series *a = ld_ope_terms(r, kind),
-                               *b = other != NULL ? ld_ope_terms(other, kind) : ld_ope_logged_terms(r, kind);
+    const struct ld_ope_series *a = terms(r, kind), *b = other != NULL ? terms(other, kind) : logged_terms(r, kind);
 
     if (r->estimate[kind].refused[0] != '\0' || (other != NULL && other->estimate[kind].refused[0] != '\0'))
         return false;

@@ -1,7 +1,6 @@
 /* Another's log into a shadow: what each event of it becomes there (shadow.h). Cost: the engine's. */
 #include "evaluate/shadow_impl.h"
 
-#include "model/summary.h"
 #include "model/engine_write.h"
 
 /* Dimensions are the log's from here on. */

@@ -31,7 +31,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
 #include "base/hash_key.h"
 #include "base/metrics.h"
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/time_text.h"
 #include "json/json_routing.h"
 #include "json/json_util.h"
 
@@ -239,14 +238,10 @@ static void put_policy(struct ld_text *t, const struct ld_evaluation_policy *pol
 
 static void put_end(struct ld_text *t, const char *key, const struct ld_evaluation_span *span)
 {
-    if (span->kind == LD_SPAN_OPEN) {
-        ld_text_put_string(t, key, NULL);
-    } else if (span->kind == LD_SPAN_EVENT) {
+    if (span->kind == LD_SPAN_EVENT)
         ld_text_put_count(t, key, span->seq);
-    } else {
-        ld_text_key(t, key);
-        ld_text_time(t, span->at_ms);
-    }
+    else
+        ld_text_put_time_or_null(t, key, span->kind == LD_SPAN_TIME, span->at_ms);
 }
 
 void ld_text_evaluation_request(struct ld_text *t, const struct ld_evaluation_request *r)
@@ -286,13 +281,8 @@ void ld_text_evaluation(struct ld_text *t, const struct ld_evaluation_view *v)
     ld_text_put_string(t, "id", v->id);
     ld_text_put_string(t, "state", v->state);
     ld_text_put_known(t, "progress", v->progress);
-    ld_text_key(t, "begun_at");
-    ld_text_time(t, v->begun_ms);
-    ld_text_key(t, "ended_at");
-    if (v->ended_ms > 0)
-        ld_text_time(t, v->ended_ms);
-    else
-        ld_text_lit(t, "null");
+    ld_text_put_time(t, "begun_at", v->begun_ms);
+    ld_text_put_time_or_null(t, "ended_at", v->ended_ms > 0, v->ended_ms);
     ld_text_put_string(t, "by", v->by);
     put_json(t, "request", v->request);
     if (!v->is_short) {

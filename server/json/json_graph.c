@@ -14,15 +14,13 @@
 
 #include <string.h>
 
-#include "base/hash_key.h"
-#include "base/ids.h"
 #include "json/json_rows.h"
 
 /* --- edges ------------------------------------------------------------------------------------------- */
 
 /* ["u", "v", w?] or, in removals, ["u", "v"]. The graph is undirected: ["u", "v"] and ["v", "u"] are one edge, which
  * the engine sees to. A faulty edge keeps what was read of it; the fault keeps the list from being used. */
-static void read_edge(struct ld_in *in, const struct ld_value *v, bool is_removal, struct kb_ev_edge *out)
+static void read_tie(struct ld_in *in, const struct ld_value *v, bool is_removal, struct kb_ev_edge *out)
 {
     const struct ld_rule *rule = is_removal ? &ld_pair_rule : &ld_edge_rule;
     const size_t n = ld_n_items(v);
@@ -48,31 +46,14 @@ static void read_edge(struct ld_in *in, const struct ld_value *v, bool is_remova
     ld_in_leave(in, mark);
 }
 
-/* The items of an array of edges. O(n). */
-static const struct kb_ev_edge *read_items(struct ld_in *in, const struct ld_value *array, bool is_removal, size_t *n)
+static void read_edge(struct ld_in *in, const struct ld_value *v, void *edge)
 {
-    *n = ld_n_items(array);
-    struct kb_ev_edge *edges = *n > 0 ? ld_in_alloc(in, *n, sizeof *edges) : NULL;
-    if (edges == NULL) {
-        *n = 0;
-        return NULL;
-    }
-    for (size_t i = 0; i < *n; i++) {
-        size_t here = ld_in_item(in, array, i);
-        read_edge(in, ld_item_of(array, i), is_removal, &edges[i]);
-        ld_in_leave(in, here);
-    }
-    return edges;
+    read_tie(in, v, false, edge);
 }
 
-static const void *read_edges(struct ld_in *in, const struct ld_value *array, size_t *n)
+static void read_pair(struct ld_in *in, const struct ld_value *v, void *edge)
 {
-    return read_items(in, array, false, n);
-}
-
-static const void *read_pairs(struct ld_in *in, const struct ld_value *array, size_t *n)
-{
-    return read_items(in, array, true, n);
+    read_tie(in, v, true, edge);
 }
 
 /* In the order of the request; the weight is written even where it is 1, and means nothing in removals. */
@@ -82,9 +63,9 @@ static const struct ld_row edge_rows[] = {
     {"weight", LD_ROW_REAL, .at = offsetof(struct kb_ev_edge, weight)},
 };
 const struct ld_list ld_edges_list = {
-    {edge_rows, 3}, sizeof(struct kb_ev_edge), .shape = LD_LIST_TUPLES, .read = read_edges};
+    {edge_rows, 3}, sizeof(struct kb_ev_edge), .shape = LD_LIST_TUPLES, .read_item = read_edge};
 const struct ld_list ld_pairs_list = {
-    {edge_rows, 2}, sizeof(struct kb_ev_edge), .shape = LD_LIST_TUPLES, .read = read_pairs};
+    {edge_rows, 2}, sizeof(struct kb_ev_edge), .shape = LD_LIST_TUPLES, .read_item = read_pair};
 
 #define IN_GRAPH(row_kind, member, number, list)                                                                       \
     {                                                                                                                  \
@@ -113,7 +94,7 @@ int ld_decode_graph(struct ld_doc *doc, bool is_patch, struct kb_event *out, str
     if (is_patch)
         (void)ld_in_body(&in, &doc->root, &ld_graph_patch_rules, graph_patch_rows, out);
     else if (ld_is(&doc->root, LD_V_ARRAY))
-        out->as.graph.add = read_items(&in, &doc->root, false, &out->as.graph.n_add);
+        out->as.graph.add = ld_in_items(&in, &ld_edges_list, &doc->root, &out->as.graph.n_add);
     else
         (void)ld_in_body(&in, &doc->root, &ld_graph_rules, graph_rows, out);
     return ld_in_done(&in);
@@ -136,8 +117,9 @@ static const struct ld_row arm_rows[] = {
 
 /* A string is short for {"id": string}: an active arm without features. Unknown members are faults here as elsewhere,
  * so that a misspelt "feature" is not an arm without any. */
-static void read_arm(struct ld_in *in, const struct ld_value *v, struct kb_ev_arm *out)
+static void read_arm(struct ld_in *in, const struct ld_value *v, void *item)
 {
+    struct kb_ev_arm *out = item;
     out->is_active = true;
     if (ld_is(v, LD_V_STRING) || (ld_is(v, LD_V_NUMBER) && !in->is_log))
         out->id = ld_in_text(in, v, &ld_id_rule);
@@ -147,28 +129,9 @@ static void read_arm(struct ld_in *in, const struct ld_value *v, struct kb_ev_ar
         ld_in_fault(in, NULL, "expected an arm: a string, or an object with id and what there is of it");
 }
 
-/* Within one list an id may stand once: of two features for one arm neither is more true. O(n) by a hash set. The
- * items are in the document's memory; NULL and *n = 0 for an empty list. */
-static const void *read_arms(struct ld_in *in, const struct ld_value *array, size_t *n)
-{
-    *n = ld_n_items(array);
-    struct kb_ids seen;
-    struct kb_ev_arm *arms = *n > 0 ? ld_in_alloc(in, *n, sizeof *arms) : NULL;
-    if (arms == NULL)
-        *n = 0;
-    kb_ids_init(&seen, ld_hash_key());
-    for (size_t i = 0; i < *n; i++) {
-        size_t here = ld_in_item(in, array, i);
-        read_arm(in, ld_item_of(array, i), &arms[i]);
-        ld_in_refuse_repeat(in, &seen, arms[i].id);
-        ld_in_leave(in, here);
-    }
-    kb_ids_close(&seen);
-    return arms;
-}
-
+/* Within one list an id may stand once: of two features for one arm neither is more true. */
 const struct ld_list ld_arms_list = {LD_ROWS(arm_rows), sizeof(struct kb_ev_arm), .shape = LD_LIST_OBJECTS,
-                                     .read = read_arms};
+                                     .is_set = true, .read_item = read_arm};
 
 #define IN_ARMS(row_kind, member, number, list)                                                                        \
     {                                                                                                                  \
@@ -195,7 +158,7 @@ int ld_decode_arms(struct ld_doc *doc, bool is_patch, uint32_t arm_dim, struct k
     ld_in_set_dims(&in, 0, arm_dim);
     *out = (struct kb_event){.type = KB_EV_ARMS, .as.arms = {.is_replace = !is_patch}};
     if (!is_patch && ld_is(&doc->root, LD_V_ARRAY))
-        out->as.arms.put = read_arms(&in, &doc->root, &out->as.arms.n_put);
+        out->as.arms.put = ld_in_items(&in, &ld_arms_list, &doc->root, &out->as.arms.n_put);
     else
         (void)ld_in_body(&in, &doc->root, is_patch ? &ld_arms_patch_rules : &ld_arms_rules, arms_rows, out);
     return ld_in_done(&in);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "json/json_keys.h"
-#include "json/json_out.h"
 #include "json/json_util.h"
 #include "base/names.h"
 
@@ -124,16 +123,6 @@ int ld_decode_key(struct ld_doc *doc, bool is_tenants, int64_t now_ms, struct ld
     return ld_in_done(&in);
 }
 
-/* null when it never happens, or has not. */
-static void put_time(struct ld_text *t, const char *name, int64_t at_ms)
-{
-    ld_text_key(t, name);
-    if (at_ms != 0)
-        ld_text_time(t, at_ms);
-    else
-        ld_text_lit(t, "null");
-}
-
 /* Left out where there are none. */
 static void put_patterns(struct ld_text *t, const char *patterns)
 {
@@ -168,9 +157,9 @@ static void put_key(struct ld_text *t, const struct ld_key *key, const char *tex
         }
     ld_text_lit(t, "]");
     ld_text_put_string(t, "label", key->label[0] != '\0' ? key->label : NULL);
-    put_time(t, "created_at", key->created_at);
-    put_time(t, "expires_at", key->expires_at);
-    put_time(t, "last_used_at", key->last_used_at);
+    ld_text_put_time_or_null(t, "created_at", key->created_at != 0, key->created_at);
+    ld_text_put_time_or_null(t, "expires_at", key->expires_at != 0, key->expires_at);
+    ld_text_put_time_or_null(t, "last_used_at", key->last_used_at != 0, key->last_used_at);
     ld_text_lit(t, "}");
 }
 

@@ -56,8 +56,7 @@ static void put_history(struct ld_text *t, const struct ld_score_history *h)
         ld_text_item(t);
         ld_text_lit(t, "{");
         ld_text_put_count(t, "seq", p->seq);
-        ld_text_key(t, "at");
-        ld_text_time(t, p->at_ms);
+        ld_text_put_time(t, "at", p->at_ms);
         ld_text_put_count(t, "decisions", p->sums.n);
         put_estimates(t, &p->sums);
         ld_text_lit(t, "}");

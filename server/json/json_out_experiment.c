@@ -90,8 +90,7 @@ static void put_moment(struct ld_text *t, const char *name, uint64_t seq, int64_
     }
     ld_text_lit(t, "{");
     ld_text_put_count(t, "seq", seq);
-    ld_text_key(t, "at");
-    ld_text_time(t, at_ms);
+    ld_text_put_time(t, "at", at_ms);
     ld_text_lit(t, "}");
 }
 
@@ -101,11 +100,7 @@ static void put_decisions(struct ld_text *t, const struct ld_experiment_view *v)
     ld_text_lit(t, "{");
     ld_text_put_count(t, "counted", v->n_counted);
     ld_text_put_count(t, "waiting", v->n_waiting);
-    ld_text_key(t, "waiting_since");
-    if (v->n_waiting > 0)
-        ld_text_time(t, v->waiting_since_ms);
-    else
-        ld_text_lit(t, "null");
+    ld_text_put_time_or_null(t, "waiting_since", v->n_waiting > 0, v->waiting_since_ms);
     ld_text_put_count(t, "left_out", v->n_left_out);
     ld_text_put_count(t, "clipped", v->n_clipped);
     ld_text_put_count(t, "beyond_reach", v->n_beyond);
@@ -144,8 +139,7 @@ static void put_stop(struct ld_text *t, const struct ld_experiment_stop *s, cons
     }
     ld_text_lit(t, "{");
     ld_text_put_count(t, "seq", s->seq);
-    ld_text_key(t, "at");
-    ld_text_time(t, s->at_ms);
+    ld_text_put_time(t, "at", s->at_ms);
     ld_text_put_string(t, "verdict", verdict);
     ld_text_put_string(t, "sentence", text);
     ld_text_put_count(t, "decisions", s->n);

@@ -341,8 +341,7 @@ static void put_history(struct ld_text *t, const struct ld_model_history *h)
         ld_text_item(t);
         ld_text_lit(t, "{");
         ld_text_put_count(t, "seq", p->seq);
-        ld_text_key(t, "at");
-        ld_text_time(t, p->at_ms);
+        ld_text_put_time(t, "at", p->at_ms);
         ld_text_put_count(t, "version", p->version);
         ld_text_put_count(t, "events", p->learned);
         ld_text_put_count(t, "points", p->points);

@@ -116,6 +116,20 @@ void ld_text_time(struct ld_text *t, int64_t at_ms)
     ld_text_string(t, text);
 }
 
+void ld_text_put_time(struct ld_text *t, const char *name, int64_t at_ms)
+{
+    ld_text_key(t, name);
+    ld_text_time(t, at_ms);
+}
+
+void ld_text_put_time_or_null(struct ld_text *t, const char *name, bool is_known, int64_t at_ms)
+{
+    if (is_known)
+        ld_text_put_time(t, name, at_ms);
+    else
+        ld_text_put_string(t, name, NULL);
+}
+
 /* What has a number of items. */
 static void write_many(const struct ld_out *out, const struct ld_row *row, const void *items, size_t n)
 {

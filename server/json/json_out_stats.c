@@ -187,10 +187,6 @@ void ld_put_overview(struct ld_text *t, const struct ld_tenant_view *v)
     ld_text_put_string(t, "experiment", o->has_experiment ? o->sentence : NULL);
     ld_text_put_bool(t, "traffic_alarm", o->is_void);
     put_challengers(t, o, c->seq);
-    ld_text_key(t, "last_event_at");
-    if (o->last_ms >= 0)
-        ld_text_time(t, o->last_ms);
-    else
-        ld_text_lit(t, "null");
+    ld_text_put_time_or_null(t, "last_event_at", o->last_ms >= 0, o->last_ms);
     ld_text_lit(t, "}");
 }

@@ -25,7 +25,6 @@
 #include "json/json_fields.h"
 #include "json/json_metric.h"
 #include "json/json_out.h"
-#include "json/json_routing.h"
 
 /* The place of `challengers`, whose members have names of the caller's. */
 static const struct ld_rules names_of_challengers = {NULL, 0, 0};

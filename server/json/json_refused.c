@@ -13,7 +13,6 @@
 
 #include "base/hash_key.h"
 #include "base/problem.h"
-#include "json/json_doc.h"
 #include "json/json_value.h"
 
 /* Escaped for a pointer, as long as there is room: three bytes are kept free, an escape of two and the NUL. */

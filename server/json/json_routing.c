@@ -297,14 +297,10 @@ void ld_text_eligibility(struct ld_text *t, const struct kb_eligibility *rules)
     ld_text_lit(t, "{");
     put_rules(t, "allow", rules->allow, rules->n_allow);
     put_rules(t, "deny", rules->deny, rules->n_deny);
-    if (rules->from_ms != INT64_MIN) {
-        ld_text_key(t, "from");
-        ld_text_time(t, rules->from_ms);
-    }
-    if (rules->until_ms != INT64_MAX) {
-        ld_text_key(t, "until");
-        ld_text_time(t, rules->until_ms);
-    }
+    if (rules->from_ms != INT64_MIN)
+        ld_text_put_time(t, "from", rules->from_ms);
+    if (rules->until_ms != INT64_MAX)
+        ld_text_put_time(t, "until", rules->until_ms);
     put_bits(t, &ld_eligibility_rules.rule[LD_ELIGIBILITY_HOURS], rules->hours);
     put_bits(t, &ld_eligibility_rules.rule[LD_ELIGIBILITY_DAYS], rules->days);
     ld_text_lit(t, "}");

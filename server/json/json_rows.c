@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash_key.h"
+#include "base/ids.h"
 #include "base/time_text.h"
 #include "json/json_flag_value.h"
 #include "json/json_routing.h"
@@ -69,27 +71,32 @@ static void read_item(struct ld_in *in, const struct ld_list *list, const struct
         ld_in_rows(in, v, &list->rows, item);
 }
 
-/* Not NULL where there are no items: a list that is there is not one that is not. */
+const void *ld_in_items(struct ld_in *in, const struct ld_list *list, const struct ld_value *array, size_t *n)
+{
+    char *items = ld_in_alloc(in, ld_n_items(array) + 1, list->size);
+    struct kb_ids seen;
+    if (list->is_set)
+        kb_ids_init(&seen, ld_hash_key());
+    for (*n = 0; items != NULL && *n < ld_n_items(array); ++*n) {
+        char *item = items + *n * list->size;
+        const size_t here = ld_in_item(in, array, *n);
+        read_item(in, list, ld_item_of(array, *n), item);
+        if (list->is_set)
+            ld_in_refuse_repeat(in, &seen, *(const char **)(void *)(item + list->rows.row->at));
+        ld_in_leave(in, here);
+    }
+    if (list->is_set)
+        kb_ids_close(&seen);
+    return items;
+}
+
 static void read_list(struct ld_in *in, const struct ld_row *row, const struct ld_rule *rule, const struct ld_value *v,
                       char *base)
 {
-    const struct ld_list *list = row->of;
-    const void *items = NULL;
     size_t n = 0;
     if (!ld_in_list(in, v, rule))
         return;
-    if (list->read != NULL) {
-        items = list->read(in, v, &n);
-    } else {
-        char *item = ld_in_alloc(in, ld_n_items(v) + 1, list->size);
-        items = item;
-        for (; item != NULL && n < ld_n_items(v); n++) {
-            const size_t here = ld_in_item(in, v, n);
-            read_item(in, list, ld_item_of(v, n), item + n * list->size);
-            ld_in_leave(in, here);
-        }
-    }
-    set_pointer(base + row->at, items);
+    set_pointer(base + row->at, ld_in_items(in, row->of, v, &n));
     memcpy(base + row->more, &n, sizeof n);
 }
 

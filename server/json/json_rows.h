@@ -61,8 +61,8 @@ struct ld_list {
     /* Tuples are items without names, in the order of the rows. Of a short list an item whose second member says
      * nothing is its first alone. */
     enum { LD_LIST_OBJECTS, LD_LIST_SHORT, LD_LIST_TUPLES } shape;
-    const void *(*read)(struct ld_in *in, const struct ld_value *array, size_t *n); /* in place of the rows, or NULL */
-    void (*read_item)(struct ld_in *in, const struct ld_value *v, void *item);      /* likewise, each item alone */
+    bool is_set; /* an item's first member, a text, stands once */
+    void (*read_item)(struct ld_in *in, const struct ld_value *v, void *item); /* in place of the rows, or NULL */
 };
 
 #define LD_ROWS(name)                                                                                                  \
@@ -87,6 +87,10 @@ bool ld_in_body(struct ld_in *in, const struct ld_value *v, const struct ld_rule
 /* A body that is one object. 0, or -1 with the faults in p. */
 int ld_decode_body(struct ld_doc *doc, const struct ld_rules *rules, const struct ld_row *row, void *base,
                    struct ld_problem *p);
+
+/* The items of an array, in the document's memory, each of list->size bytes that were zeroed; and their number. Not
+ * NULL where there are none: a list that is there is not one that is not. O(n). */
+const void *ld_in_items(struct ld_in *in, const struct ld_list *list, const struct ld_value *array, size_t *n);
 
 /* Bytes of a value that is no pointer. */
 size_t ld_row_size(enum ld_row_kind kind);

@@ -146,8 +146,9 @@ static bool is_control(const struct ld_in *in, const char *s)
     return c < 0x20 || c == 0x7f || (next < 0xa0 && !in->is_log);
 }
 
-/* A number where a string belongs: shown as the string that was meant, where none of its digits is lost. */
-void ld_in_fault_unquoted(struct ld_in *in, const struct ld_value *v, const char *what)
+/* A number where `what` belongs, such as "ids are strings": shown as the string that was meant, where none of its
+ * digits is lost. */
+static void fault_unquoted(struct ld_in *in, const struct ld_value *v, const char *what)
 {
     char digits[LD_NUMBER_BYTES + 1];
     const double x = ld_number_of(v);
@@ -167,7 +168,7 @@ const char *ld_in_id_value(struct ld_in *in, const struct ld_value *v, size_t ma
     const char *s = ld_string_of(v);
     size_t n = ld_string_bytes(v);
     if (ld_is(v, LD_V_NUMBER) && !in->is_log) {
-        ld_in_fault_unquoted(in, v, "ids are strings");
+        fault_unquoted(in, v, "ids are strings");
         return NULL;
     }
     if (s == NULL || n < 1 || n > max_bytes) {
@@ -205,7 +206,7 @@ static const char *digits_for_text(struct ld_in *in, const struct ld_value *v, c
     char *digits = NULL;
 
     if (!(x >= 0 && x <= MOST_DIGITS && x == floor(x))) {
-        ld_in_fault_unquoted(in, v, "ids are strings");
+        fault_unquoted(in, v, "ids are strings");
         if (x > MOST_DIGITS && rule->key != NULL)
             ld_problem_limit(in->p, rule->key, MOST_DIGITS);
     } else if ((digits = ld_in_alloc(in, LD_NUMBER_BYTES, 1)) != NULL) {
@@ -222,7 +223,7 @@ static __attribute__((noinline)) const char *number_for_text(struct ld_in *in, c
         return digits_for_text(in, v, rule);
     if (in->is_log || is_id(rule))
         return ld_in_id_value(in, v, (size_t)rule->hi);
-    ld_in_fault_unquoted(in, v, "expected a string");
+    fault_unquoted(in, v, "expected a string");
     return NULL;
 }
 

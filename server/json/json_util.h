@@ -50,8 +50,6 @@ void *ld_in_alloc(struct ld_in *in, size_t n, size_t size);
 
 /* Values at the place in hand. */
 const char *ld_in_id_value(struct ld_in *in, const struct ld_value *v, size_t max_bytes);
-/* A number where `what` belongs: "ids are strings". */
-void ld_in_fault_unquoted(struct ld_in *in, const struct ld_value *v, const char *what);
 
 /* Values by the rules of their schemas. ld_in_members is the one that walks through an object; the
  * others read the value at the place in hand. */
@@ -82,6 +80,8 @@ void ld_text_parameters(struct ld_text *t, const struct kb_spec *in_force);
 void ld_text_put_known(struct ld_text *t, const char *name, double x);
 /* In the log's one spelling. */
 void ld_text_time(struct ld_text *t, int64_t at_ms);
+void ld_text_put_time(struct ld_text *t, const char *name, int64_t at_ms);
+void ld_text_put_time_or_null(struct ld_text *t, const char *name, bool is_known, int64_t at_ms);
 /* An arm of a catalogue, as its line has it and as it is shown (json_event.c). */
 void ld_text_arm(struct ld_text *t, const struct kb_ev_arm *arm, uint32_t arm_dim);
 /* Scales in force; is_found: with what the refit was computed from. */

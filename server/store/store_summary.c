@@ -17,8 +17,6 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-#include "spec/event.h"
-
 /* A step's share: a few milliseconds of the disk. Lines of a summary may be large, those of events seldom are. */
 #define TRIM_ROWS "2000"
 #define TRIM_LINES "8"

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spec/event.h"
-
 /* Of the window: a slate counts one decision for each of its arms. A reward without an arm is that of slot 0.
  * Under `last` (?2) only the last reward of a slot counts; `rewarded` counts slots, so that corrections and sums do
  * not make two of one, observations, and slots for which a closed window taught the default. The rows of a window are

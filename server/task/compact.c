@@ -22,8 +22,6 @@
 #include "tenant/fold.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "json/json_in.h"
-#include "json/json_out.h"
 
 #define STAGE_BYTES (1u << 20)
 #define MARK_LINES 16u /* a snapshot rests on so many lines before it (recover.h) */

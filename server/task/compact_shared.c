@@ -9,13 +9,11 @@
  * knows what became of the transaction, the next turn shows it. */
 #include "task/challenger.h"
 #include "task/compact.h"
-#include "task/tasks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/failpoint.h"
-#include "json/json_out.h"
 
 /* The summary on its way. */
 struct sending {

@@ -17,14 +17,10 @@
 #include <string.h>
 
 #include "base/failpoint.h"
-#include "base/log.h"
-#include "base/metrics.h"
 #include "json/json_out.h"
-#include "model/engine_background.h"
 #include "model/engine_write.h"
 #include "task/erase_impl.h"
 #include "tenant/batch.h"
-#include "task/tasks.h"
 
 #define MOST_FOLDS 8u
 

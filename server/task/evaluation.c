@@ -2,7 +2,7 @@
 /* Evaluations: what other policies would have earned on the tenant's own log (docs/REPLAY.md), beside the traffic.
  *
  *     writer   puts the request into the tenant's file, and begins
- *     job      reads the log, once and again for each policy (evaluate/ope.h), up to its end at the beginning
+ *     job      reads the log, once and again for each policy (evaluate/own_evaluation.h)
  *     writer   puts the result into the file; begins anew where lines of the log were rewritten meanwhile
  *
  * A tenant has at most one under way, the server MOST_AT_ONCE: they have the threads for transfers, and leave one to
@@ -14,14 +14,12 @@
 /* clang-format on */
 #include "task/evaluation.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/metrics.h"
-#include "evaluate/ope_report.h"
-#include "evaluate/own_source.h"
+#include "evaluate/own_evaluation.h"
 #include "json/json_evaluation.h"
 #include "store/store_evaluations.h"
 #include "task/tasks.h"
@@ -30,40 +28,15 @@
 
 #define MOST_AT_ONCE 1u
 #define MOST_TRIES 3u
-#define POLICY_BYTES ((size_t)1 << 20) /* of its sums over blocks of decisions, and of the bootstrap */
-#define DEFAULT_CLIP 10.0
-#define DEFAULT_UNSUPPORTED 0.05
-#define LEVEL 0.95
-#define RESAMPLES 1000u
-
-/* One policy, for as long as the report is made. */
-struct entry {
-    struct ld_own_source source;
-    struct ld_ope_policy *policy;
-};
 
 struct evaluation {
+    struct ld_own_evaluation of;
     struct ld_tenant *t;
-    struct ld_task *task;
     struct ld_doc *doc; /* of the request */
     struct ld_evaluation_request *request;
-    uint64_t last, n_rewrites; /* of the log, when it was begun */
+    uint64_t n_rewrites; /* of the log, when it was begun */
     unsigned n_tries;
-    size_t max_bytes;                 /* of the models; 0: any */
-    struct ld_metric_settings metric; /* that is judged, as the tenant had it at the beginning */
-    bool has_metric;                  /* else the reward is */
-    atomic_bool is_cancelled, is_too_large;
-    _Atomic double progress;
-    pthread_mutex_t *lock;             /* of `learning` */
-    struct ld_ope_policy *learning[2]; /* for who cancels: the policy in hand, and the model of dr */
-    /* The job's: */
-    size_t at, pass; /* policy in hand, and passes over the log that it has begun */
-    uint64_t seen;
-    struct entry *entry;
-    struct ld_ope_report *report;
-    char *result; /* JSON; NULL: it failed, and `why` says it */
-    size_t n_result;
-    struct ld_message why;
+    atomic_bool is_cancelled;
 };
 
 struct ld_evaluating {
@@ -80,7 +53,7 @@ static void evaluation_free(struct evaluation *e)
         return;
     ld_doc_free(e->doc);
     free(e->request);
-    free(e->result);
+    free(e->of.result);
     free(e);
 }
 
@@ -121,21 +94,13 @@ static void drop(void *task)
     pthread_mutex_destroy(&x->lock);
 }
 
-/* lock held. */
-static void cancel_now(struct evaluation *e)
-{
-    for (size_t i = 0; i < 2; i++)
-        if (e->learning[i] != NULL)
-            ld_ope_policy_cancel(e->learning[i]);
-}
-
 static void cancel(void *task)
 {
     struct ld_evaluating *x = task;
 
     pthread_mutex_lock(&x->lock);
     if (x->now != NULL)
-        cancel_now(x->now);
+        ld_own_evaluation_cancel(&x->now->of);
     pthread_mutex_unlock(&x->lock);
 }
 
@@ -150,218 +115,26 @@ void ld_evaluation_look(const struct ld_tenant *t, struct ld_evaluation_live *ou
     if (x->now != NULL) {
         strcpy(out->id, x->now->request->id);
         out->is_cancelled = atomic_load(&x->now->is_cancelled);
-        out->progress = atomic_load(&x->now->progress);
+        out->progress = atomic_load(&x->now->of.progress);
     }
     pthread_mutex_unlock(&x->lock);
 }
 
-/* ---- the job: hooks -------------------------------------------------------------------------------------------- */
+/* ---- the job ------------------------------------------------------------------------------------------------- */
 
-static bool is_over(void *arg)
+static bool is_ended(void *arg)
 {
     const struct evaluation *e = arg;
 
-    return atomic_load(&e->is_cancelled) || atomic_load(&e->is_too_large) || atomic_load(&e->t->is_halting) ||
-           atomic_load(&e->t->is_doomed);
-}
-
-/* Three passes for each policy, of which some make two, and one more before the first where arms are counted. Never
- * backwards, and never whole before the end. */
-static void note_progress(struct evaluation *e, uint64_t seq)
-{
-    const double passes = (double)(e->pass < 3 ? e->pass : 2) + (double)seq / (double)(e->last + 1);
-    const double whole = ((double)e->at + passes / 3) / (double)e->request->n;
-
-    if (whole > atomic_load(&e->progress))
-        atomic_store(&e->progress, fmin(whole, 0.999));
-}
-
-static void follow(void *arg, uint64_t seq)
-{
-    struct evaluation *e = arg;
-    size_t bytes = 0;
-
-    if (seq < e->seen)
-        e->pass++;
-    e->seen = seq;
-    note_progress(e, seq);
-    for (size_t i = 0; i < 2; i++)
-        bytes += e->learning[i] != NULL ? ld_ope_policy_bytes(e->learning[i]) : 0;
-    atomic_store(&e->task->bytes, e->request->n * POLICY_BYTES + bytes);
-    if (e->max_bytes > 0 && bytes > e->max_bytes)
-        atomic_store(&e->is_too_large, true);
-}
-
-static void show(struct evaluation *e, size_t i, struct ld_ope_policy *learning)
-{
-    pthread_mutex_lock(e->lock);
-    e->learning[i] = learning;
-    if (learning != NULL && is_over(e))
-        ld_ope_policy_cancel(learning);
-    pthread_mutex_unlock(e->lock);
-}
-
-static void show_model(void *arg, struct ld_ope_policy *model)
-{
-    show(arg, 1, model);
-}
-
-/* ---- the job ----------------------------------------------------------------------------------------------------- */
-
-static struct ld_decisions_options reading_of(const struct ld_evaluation_policy *policy)
-{
-    const bool learns = policy->kind == LD_POLICY_CONFIGURATION;
-
-    return (struct ld_decisions_options){.context_dim = learns ? policy->settings->spec.context_dim : 0,
-                                         .arm_dim = learns ? policy->settings->spec.arm_dim : 0,
-                                         .default_reward = (double)NAN,
-                                         .draws_only = true,
-                                         .needs_candidates = true};
-}
-
-static struct ld_ope_policy *make_policy(const struct ld_evaluation_policy *policy, struct ld_message *why)
-{
-    switch (policy->kind) {
-    case LD_POLICY_CONFIGURATION:
-        return ld_ope_policy_learning(&policy->settings->spec, NULL, why);
-    case LD_POLICY_ARM:
-        return ld_ope_policy_arm(policy->arm, why);
-    case LD_POLICY_FIRST:
-        return ld_ope_policy_first(why);
-    default:
-        return ld_ope_policy_even(policy->kind == LD_POLICY_LOGGED, why);
-    }
-}
-
-static struct ld_ope_options options_of(struct evaluation *e)
-{
-    struct ld_ope_options o = {.level = LEVEL,
-                               .n_resamples = RESAMPLES,
-                               .seed = 1,
-                               .clip = DEFAULT_CLIP,
-                               .max_unsupported = DEFAULT_UNSUPPORTED,
-                               .reward_lo = e->has_metric ? e->metric.low : (double)NAN,
-                               .reward_hi = e->has_metric ? e->metric.high : (double)NAN,
-                               .is_over = is_over,
-                               .show_model = show_model,
-                               .arg = e};
-
-    for (int i = 0; i < LD_OPE_N; i++)
-        o.is_wanted[i] = e->request->is_wanted[i];
-    return o;
-}
-
-/* 0, or -1 with e->why. */
-static int evaluate(struct evaluation *e, const struct ld_ope_options *options)
-{
-    const struct ld_evaluation_policy *asked = &e->request->policy[e->at];
-    struct ld_ope_report_entry *told = &e->report->entry[e->at];
-    struct entry *own = &e->entry[e->at];
-    const struct ld_decisions_options reading = reading_of(asked);
-    struct ld_ope_options o = *options;
-
-    e->pass = 0;
-    e->seen = 0;
-    o.model = asked->kind == LD_POLICY_CONFIGURATION ? &asked->settings->spec : NULL;
-    if (ld_own_source_init(&own->source, &reading) != 0)
-        return ld_fail(&e->why, "%s", own->source.base.why.text);
-    own->source.store = e->t->store;
-    own->source.metric = e->has_metric ? &e->metric : NULL;
-    own->source.from = e->request->from;
-    own->source.to = e->request->to;
-    own->source.last = e->last;
-    own->source.is_over = is_over;
-    own->source.at = follow;
-    own->source.arg = e;
-    if ((own->policy = make_policy(asked, &e->why)) == NULL)
-        return -1;
-    *told = (struct ld_ope_report_entry){.name = asked->name, .policy = own->policy, .log = &own->source.base};
-    show(e, 0, own->policy);
-    const int rc = ld_ope_evaluate(&own->source.base, own->policy, &o, &told->result, &e->why);
-    show(e, 0, NULL);
-    return rc;
-}
-
-/* Names of the estimators as the client has them in its option; "": all. */
-static void name_estimators(const struct evaluation *e, struct ld_text *out)
-{
-    const char *between = "";
-
-    for (int i = 0; i < LD_OPE_N; i++)
-        if (e->request->is_wanted[i]) {
-            ld_text_lit(out, between);
-            ld_text_lit(out, ld_ope_name(i));
-            between = ",";
-        }
-}
-
-static int tell(struct evaluation *e)
-{
-    struct ld_text json, estimators;
-    size_t n = 0;
-
-    ld_text_init(&json);
-    ld_text_init(&estimators);
-    name_estimators(e, &estimators);
-    char *names = ld_text_take(&estimators, &n);
-    const struct ld_ope_origin from = {.format = "ndjson",
-                                       .estimators = names,
-                                       .metric = e->request->metric,
-                                       .level_percent = 100 * LEVEL,
-                                       .read = reading_of(&e->request->policy[0])};
-    int rc = names != NULL ? ld_ope_report_prepare(e->report) : -1;
-    if (rc == 0) {
-        ld_ope_report_describe(e->report, &from);
-        ld_ope_report_json(e->report, &json);
-        e->result = ld_text_take(&json, &e->n_result);
-        rc = e->result != NULL ? 0 : -1;
-    }
-    ld_text_close(&json);
-    free(names);
-    return rc == 0 ? 0 : ld_fail(&e->why, "%s", kb_strerror((int)KB_ENOMEM));
-}
-
-static void close_entries(struct evaluation *e)
-{
-    for (size_t i = 0; e->entry != NULL && e->report != NULL && i < e->request->n; i++) {
-        if (e->report->entry != NULL)
-            ld_ope_close(&e->report->entry[i].result);
-        if (e->entry[i].policy != NULL)
-            ld_ope_policy_free(e->entry[i].policy);
-        if (e->entry[i].source.base.pass != NULL)
-            ld_decisions_close(&e->entry[i].source.base);
-    }
-    if (e->report != NULL)
-        free(e->report->entry);
-    free(e->report);
-    free(e->entry);
-    e->report = NULL;
-    e->entry = NULL;
+    return atomic_load(&e->is_cancelled) || atomic_load(&e->t->is_halting) || atomic_load(&e->t->is_doomed);
 }
 
 static void run(void *task)
 {
     struct ld_evaluating *x = task;
-    struct evaluation *e = x->now; /* the writer changes it when the job is over */
-    const struct ld_ope_options o = options_of(e);
-    int rc = -1;
 
-    e->report = calloc(1, sizeof *e->report);
-    e->entry = calloc(e->request->n, sizeof *e->entry);
-    if (e->report != NULL && e->entry != NULL)
-        e->report->entry = calloc(e->request->n, sizeof *e->report->entry);
-    if (e->report != NULL && e->report->entry != NULL) {
-        e->report->o = &o;
-        for (e->at = 0, rc = 0; rc == 0 && e->at < e->request->n; e->at++)
-            rc = evaluate(e, &o);
-        e->report->n = e->request->n;
-        if (rc == 0)
-            (void)tell(e);
-    } else {
-        (void)ld_fail(&e->why, "%s", kb_strerror((int)KB_ENOMEM));
-    }
-    close_entries(e);
-    atomic_store(&e->task->bytes, 0);
+    ld_own_evaluation_run(&x->now->of); /* the writer changes `now` when the job is over */
+    atomic_store(&x->task.bytes, 0);
 }
 
 /* ---- the beginning -------------------------------------------------------------------------------------------------
@@ -373,20 +146,20 @@ static bool begin(struct evaluation *e)
 
     e->n_rewrites = e->t->n_rewrites;
     e->n_tries++;
-    e->why.text[0] = '\0';
-    return ld_store_tip(e->t->store, &e->last, &last_reset) == LD_STORE_OK;
+    e->of.why.text[0] = '\0';
+    return ld_store_tip(e->t->store, &e->of.last, &last_reset) == LD_STORE_OK;
 }
 
 /* What the tenant's quota leaves. False with 507. */
 static bool find_room(struct evaluation *e, struct ld_op *op)
 {
-    const size_t quota = e->t->world->tenant_quota, fixed = e->request->n * POLICY_BYTES;
+    const size_t quota = e->t->world->tenant_quota, fixed = e->request->n * LD_OWN_POLICY_BYTES;
     const size_t used = atomic_load(&e->t->model_bytes) + fixed;
 
     if (quota == 0)
         return true;
-    e->max_bytes = quota > used ? quota - used : 0;
-    if (e->max_bytes > 0)
+    e->of.max_bytes = quota > used ? quota - used : 0;
+    if (e->of.max_bytes > 0)
         return true;
     ld_problem_set(ld_op_problem(op), 507,
                    "the tenant's model leaves no room for an evaluation in the %zu bytes that it may have", quota);
@@ -454,9 +227,9 @@ static bool find_metric(struct evaluation *e, struct ld_op *op)
         ld_problem_add(ld_op_problem(op), "/metric", "the tenant has no metric of this name");
         return false;
     }
-    e->has_metric = m != NULL && ld_metric_is_measured(s, m);
-    if (e->has_metric)
-        e->metric = *m;
+    e->of.has_metric = m != NULL && ld_metric_is_measured(s, m);
+    if (e->of.has_metric)
+        e->of.metric = *m;
     return true;
 }
 
@@ -485,7 +258,15 @@ static int start_new(struct ld_evaluating *x, struct ld_op *op)
         ld_op_refuse_busy(op, "an evaluation of another tenant is under way: one at a time");
         return 0;
     }
-    *e = (struct evaluation){.t = t, .task = &x->task, .doc = op->doc, .request = op->evaluation, .lock = &x->lock};
+    *e = (struct evaluation){.of = {.request = op->evaluation,
+                                    .store = t->store,
+                                    .is_ended = is_ended,
+                                    .arg = e,
+                                    .bytes = &x->task.bytes,
+                                    .lock = &x->lock},
+                             .t = t,
+                             .doc = op->doc,
+                             .request = op->evaluation};
     op->doc = NULL;
     op->evaluation = NULL;
     if (find_metric(e, op) && find_room(e, op)) {
@@ -535,24 +316,24 @@ static int start(void *task, struct ld_op *op)
     return op->evaluation != NULL ? start_new(task, op) : start_removal(task, op);
 }
 
-/* ---- the end --------------------------------------------------------------------------------------------------------
+/* ---- the end -------------------------------------------------------------------------------------------------------
  */
 
 /* Why it failed, as a problem document. */
 static char *problem_of(const struct evaluation *e)
 {
-    const bool has_memory = strstr(e->why.text, kb_strerror((int)KB_ENOMEM)) == NULL;
+    const bool has_memory = strstr(e->of.why.text, kb_strerror((int)KB_ENOMEM)) == NULL;
     struct ld_problem p;
     size_t n;
 
     ld_problem_init(&p);
-    if (atomic_load(&e->is_too_large)) {
+    if (atomic_load(&e->of.is_too_large)) {
         ld_problem_set(&p, 507,
                        "the models of the evaluation take more than the %zu bytes that the tenant's quota leaves",
-                       e->max_bytes);
+                       e->of.max_bytes);
         ld_problem_limit(&p, "tenant_quota", (double)e->t->world->tenant_quota);
     } else {
-        ld_problem_set(&p, has_memory ? 422 : 503, "%s", e->why.text);
+        ld_problem_set(&p, has_memory ? 422 : 503, "%s", e->of.why.text);
     }
     return ld_problem_json(&p, NULL, &n);
 }
@@ -562,21 +343,21 @@ static void keep(const struct evaluation *e)
     const bool is_cancelled = atomic_load(&e->is_cancelled);
     struct ld_tenant *t = e->t;
     struct ld_message why = {""};
-    char *problem = e->result == NULL && !is_cancelled ? problem_of(e) : NULL;
+    char *problem = e->of.result == NULL && !is_cancelled ? problem_of(e) : NULL;
     const struct ld_evaluation_row row = {.id = e->request->id,
                                           .ended_ms = t->now_ms,
-                                          .state = is_cancelled        ? "cancelled"
-                                                   : e->result != NULL ? "done"
-                                                                       : "failed",
-                                          .outcome = is_cancelled        ? NULL
-                                                     : e->result != NULL ? e->result
-                                                                         : problem};
+                                          .state = is_cancelled           ? "cancelled"
+                                                   : e->of.result != NULL ? "done"
+                                                                          : "failed",
+                                          .outcome = is_cancelled           ? NULL
+                                                     : e->of.result != NULL ? e->of.result
+                                                                            : problem};
 
     if (ld_store_end_evaluation(t->store, &row, &why) != LD_STORE_OK)
         ld_log(LD_LOG_WARN, "tenant %s: the end of evaluation %s cannot be kept: %s", t->name, row.id, why.text);
     free(problem);
-    ld_count(e->result != NULL && !is_cancelled ? &t->world->metrics->evaluations
-                                                : &t->world->metrics->evaluation_failures,
+    ld_count(e->of.result != NULL && !is_cancelled ? &t->world->metrics->evaluations
+                                                   : &t->world->metrics->evaluation_failures,
              1);
 }
 
@@ -592,15 +373,15 @@ static void finish(void *task)
     const bool is_ending = atomic_load(&t->is_halting) || atomic_load(&t->is_doomed);
     const bool was_rewritten = t->n_rewrites != e->n_rewrites;
     if (!is_ending && was_rewritten && !atomic_load(&e->is_cancelled) && e->n_tries < MOST_TRIES) {
-        free(e->result);
-        e->result = NULL;
+        free(e->of.result);
+        e->of.result = NULL;
         if (begin(e) && ld_task_run(&x->task))
             return;
     }
     if (was_rewritten) {
-        free(e->result);
-        e->result = NULL;
-        (void)ld_fail(&e->why, "lines of the log were rewritten meanwhile, again and again");
+        free(e->of.result);
+        e->of.result = NULL;
+        (void)ld_fail(&e->of.why, "lines of the log were rewritten meanwhile, again and again");
     }
     if (!is_ending)
         keep(e);

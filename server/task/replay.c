@@ -19,7 +19,6 @@
 #include "json/json_out_challengers.h"
 #include "base/lines.h"
 #include "evaluate/shadow.h"
-#include "json/json_in.h"
 
 #define QUOTA_LINES 256u /* between two looks at the model's size */
 

@@ -62,13 +62,8 @@ static void applied(void *arg, size_t i, const struct kb_event *ev)
     t->seq = ev->seq;
     if (ev->type == KB_EV_ARMS)
         t->arms_epoch++;
-    if (ev->type != KB_EV_CONFIGURED)
-        return;
-    if (settings->spec.context_dim != t->settings.spec.context_dim ||
-        settings->spec.arm_dim != t->settings.spec.arm_dim ||
-        !ld_name_map_is_same(&settings->features, &t->settings.features))
-        t->dims_epoch++;
-    t->settings = *settings;
+    if (ev->type == KB_EV_CONFIGURED)
+        ld_tenant_follow_settings(t, settings);
 }
 
 static void lock(void *arg, bool is_unseen)

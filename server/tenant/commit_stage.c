@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "json/json_in.h"
 #include "model/engine_write.h"
 #include "tenant/batch.h"
 #include "tenant/tenant_state.h"

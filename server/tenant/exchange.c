@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "model/engine_write.h"
 #include "store/sqlite_util.h"
 #include "tenant/tenant_impl.h"
 
@@ -20,7 +19,7 @@ bool ld_tenant_remove_snapshot(const struct ld_tenant *t)
 }
 
 /* Vectors that were decoded for other dimensions are found out by the epoch. */
-static void follow_settings(struct ld_tenant *t, const struct ld_settings *settings)
+void ld_tenant_follow_settings(struct ld_tenant *t, const struct ld_settings *settings)
 {
     if (settings->spec.context_dim != t->settings.spec.context_dim ||
         settings->spec.arm_dim != t->settings.spec.arm_dim ||
@@ -40,7 +39,7 @@ void ld_tenant_exchange(struct ld_tenant *t, struct kb_engine **engine, const st
     ld_tenant_write_lock(t);
     t->engine = *engine;
     if (settings != NULL)
-        follow_settings(t, settings);
+        ld_tenant_follow_settings(t, settings);
     t->seq = seq;
     t->arms_epoch++;
     t->engine_epoch++;

@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "model/graph_draft.h"
-#include "base/log.h"
 #include "base/metrics.h"
 #include "tenant/batch.h"
 #include "tenant/line.h"

@@ -21,7 +21,6 @@
 #include "model/summary.h"
 #include "model/commit.h"
 #include "model/engine_write.h"
-#include "json/json_in.h"
 
 #define MARK_LINES 16u
 

@@ -17,7 +17,6 @@
 #include <uv.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/long_work.h"
 #include "tenant/turns.h"
 

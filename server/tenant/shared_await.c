@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "json/json_out.h"
 #include "tenant/tenant_state.h"
 
 #define LOOK_MS 10

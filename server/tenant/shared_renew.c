@@ -25,7 +25,6 @@
 #include "base/metrics.h"
 #include "base/text.h"
 #include "json/json_in.h"
-#include "json/json_out.h"
 #include "model/engine_write.h"
 #include "tenant/fold.h"
 #include "tenant/recover.h"

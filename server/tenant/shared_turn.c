@@ -26,7 +26,6 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/text.h"
-#include "json/json_in.h"
 #include "json/json_out.h"
 #include "tenant/recover.h"
 #include "tenant/batch.h"

@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "store/folder.h"
 #include "base/hash_key.h"
-#include "base/log.h"
 #include "base/metrics.h"
 #include "json/json_doc.h"
 #include "tenant/batch.h"

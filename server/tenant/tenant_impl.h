@@ -18,6 +18,9 @@ void ld_tenant_write_unlock(struct ld_tenant *t);
 /* The same for what decisions do not look at (kb_engine_is_unseen): they go on beside it. */
 void ld_tenant_write_lock_unseen(struct ld_tenant *t);
 
+/* exchange.c, with the lock: these are in force. */
+void ld_tenant_follow_settings(struct ld_tenant *t, const struct ld_settings *settings);
+
 /* tenant.c: the rate in force may be another by now. */
 void ld_tenant_follow_rate(struct ld_tenant *t);
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "shared/shared_log.h"
 #include "tenants/registry_impl.h"
 

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "store/key_rows.h"
 #include "store/sqlite_util.h"
 #include "tenants/registry_impl.h"

@@ -221,13 +221,15 @@ def test_faults_are_named_in_the_order_of_the_patch_and_change_nothing(api, name
 
 
 def test_every_fault_of_a_configuration_is_one_of_its_patch(boot, name):
-    """Those of c05_body_rules.py for the body of a PUT, as a patch: null is none there, and an object lacks nothing that is in force."""
+    """Those of c05_body_rules.py for the body of a PUT, as a patch: null is none there, and an object lacks nothing that is in force. There all are
+    tried, here two at each place."""
     api = Client(boot("--max-magnitude", "1e30"))
     api.put_tenant(name, algorithm="laplaced-kors", routing={"sticky": {"ttl_s": 5}})
-    before, n = steady(view(api, name)), 0
+    before, n, seen = steady(view(api, name)), 0, collections.Counter()
     for body, pointer in all_cases("settings"):
-        if pointer in (None, "") or at_pointer(body, pointer) in (None, {}):
+        if pointer in (None, "") or at_pointer(body, pointer) in (None, {}) or seen[pointer] == 2:
             continue
+        seen[pointer] += 1
         told = patched(api, name, None, raw=json.dumps(body), expect=400)
         assert told.pointers == [cut(pointer)], (pointer, told.text, json.dumps(body)[:300])
         n += 1

@@ -2,8 +2,10 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -230,9 +232,18 @@ class Client:
     def stats(self, name, **query):
         return self.call("GET", tenant_path(name, "stats"), query=query).json
 
+    def metric(self, name):
+        """name: with its labels, where it has any."""
+        return float(re.search(rf"^laplaced_{re.escape(name)} (\S+)$", self.call("GET", "/metrics").text, re.M).group(1))
+
     def events(self, name, after=0, limit=100000):
         text = self.call("GET", tenant_path(name, "events"), query={"after": after, "limit": limit}).text
         return [json.loads(line) for line in text.splitlines()]
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return one.getsockname()[1]
 
 
 def encode(body, raw, kind):

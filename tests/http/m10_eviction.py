@@ -8,7 +8,7 @@ import requests
 
 from e00_restart import CONFIGS, make, snapshot, traffic
 from harness import Client
-from m00_lazy import metric, states
+from m00_lazy import states
 
 
 def wait_closed(client, names, seconds=20):
@@ -30,14 +30,14 @@ def test_closed_tenants_come_back_with_all_that_they_knew(boot):
     before = {name: snapshot(client, name) for name in CONFIGS}
     for _ in range(2):
         wait_closed(client, CONFIGS)
-        assert metric(client, "tenants_bytes") == 0
+        assert client.metric("tenants_bytes") == 0
         after = {name: snapshot(client, name) for name in CONFIGS}
         assert after == before
     for name in CONFIGS:
         for d in opened[name]:
             assert client.reward(d, 1.0, tenant=name)["applied"]
     before = {name: snapshot(client, name) for name in CONFIGS}
-    assert metric(client, "tenant_evictions_total") >= 2 * len(CONFIGS)
+    assert client.metric("tenant_evictions_total") >= 2 * len(CONFIGS)
     server.restart()
     assert {name: snapshot(client, name) for name in CONFIGS} == before
 
@@ -48,7 +48,7 @@ def test_the_least_used_go_first(boot):
     for i in range(6):
         client.put_tenant(f"t{i}", algorithm="ucb")
         client.observe("u", "a", 1.0, tenant=f"t{i}")
-    each = metric(client, "tenants_bytes") / 6
+    each = client.metric("tenants_bytes") / 6
     assert server.terminate() == 0
     server.args = ["--memory-cap", str(int(3.5 * each))]
     server.start()
@@ -57,7 +57,7 @@ def test_the_least_used_go_first(boot):
         time.sleep(0.3)  # a tick: the order of use is kept to a quarter of a second
     still_open = {n for n, s in states(client).items() if s == "open"}
     assert 2 <= len(still_open) <= 4 and still_open == set(["t0", "t5", "t4", "t3"][:len(still_open)])
-    assert metric(client, "tenants_bytes") <= 3.5 * each
+    assert client.metric("tenants_bytes") <= 3.5 * each
 
 
 @pytest.mark.parametrize("delay", [0.3, 0.8, 1.5])

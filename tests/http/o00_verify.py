@@ -23,11 +23,6 @@ def traffic(client, tenant, n=60, start=0):
             client.reward(d, (i * 7 % 11) / 11, tenant=tenant)
 
 
-def metric(client, name):
-    text = client.call("GET", "/metrics").text
-    return sum(float(v) for v in re.findall(rf"^laplaced_{name}(?:\{{.*\}})? (\S+)$", text, re.M))
-
-
 def on_file(server, tenant, sql):
     db = sqlite3.connect(server.data / "tenants" / f"{tenant}.db", isolation_level=None)
     changed = db.execute(sql).rowcount
@@ -50,11 +45,11 @@ def test_the_model_equals_its_log_and_the_digest_is_that_of_model(api, name):
     api.put_tenant(name, **LEARNING)
     assert api.verify(name)["equal"]
     traffic(api, name)
-    before = metric(api, "verifications_total")
+    before = api.metric("verifications_total")
     view = api.model(name)
     assert api.verify(name) == {"equal": True, "seq": view["seq"], "events": view["seq"], "digest": view["digest"],
                                 "logical_digest": view["logical_digest"]}
-    assert metric(api, "verifications_total") == before + 1 and metric(api, "verifications_different_total") == 0
+    assert api.metric("verifications_total") == before + 1 and api.metric("verifications_different_total") == 0
     api.verify("nobody", expect=404)
 
 
@@ -105,7 +100,7 @@ def test_a_line_that_was_changed_is_found_logged_and_counted(boot):
     on_file(server, "t", "UPDATE events SET text = replace(text, '\"reward\":0.5', '\"reward\":0.25'), reward = 0.25 WHERE text LIKE '%\"reward\":0.5}%'")
     found = client.verify("t")
     assert (found["equal"], found["digest"]) == (False, digest) and found["folded_digest"] != digest
-    assert metric(client, "verifications_different_total") == 1
+    assert client.metric("verifications_different_total") == 1
     assert 'level=error msg="tenant t: the model at event 31 differs' in server.log()
     out = run_ctl(server, "verify", expect=1)
     assert re.search(r"^t +DIFFERENT +event 31,", out, re.M) and re.search(r"^whole +equal +event 31, 31 lines, digest [0-9a-f]{16}, of the log alone: [0-9a-f]{16}$", out, re.M)
@@ -172,7 +167,7 @@ def test_it_is_cancelled_in_the_middle_and_nothing_has_changed(held):
     server, client, gate = held
     path = "/tenants/t/verify"
     assert client.call("DELETE", path, expect=404).json["type"] == "/problems/no-verification"
-    before = client.model("t"), metric(client, "verifications_total"), client.call("GET", "/tenants/t/events?after=19990").text
+    before = client.model("t"), client.metric("verifications_total"), client.call("GET", "/tenants/t/events?after=19990").text
     asked = []
     hold_a_fold(client, "t", gate, lambda: asked.append(Verifying(server, "t")))
     assert client.call("DELETE", path, expect=204).text == ""
@@ -182,8 +177,8 @@ def test_it_is_cancelled_in_the_middle_and_nothing_has_changed(held):
     gate.unlink()
     told = asked[0].ended()
     assert told.status == 409 and told.json["type"] == "/problems/conflict" and "cancelled" in told.json["detail"]
-    assert (client.model("t"), metric(client, "verifications_total"), client.call("GET", "/tenants/t/events?after=19990").text) == before
-    assert metric(client, "verifications_different_total") == 0 and "level=error" not in server.log()
+    assert (client.model("t"), client.metric("verifications_total"), client.call("GET", "/tenants/t/events?after=19990").text) == before
+    assert client.metric("verifications_different_total") == 0 and "level=error" not in server.log()
     client.call("DELETE", path, expect=404)
     decision = client.select("ann", candidates=["a", "b"], tenant="t")["decision"]
     client.reward(decision, 1, tenant="t")
@@ -272,13 +267,13 @@ def test_damage_is_told_by_the_files_and_a_start_folds_instead(boot):
     on_file(server, "broken", "DELETE FROM events WHERE seq >= 7")
     server.start()
     assert client.digest("cache") == digest
-    assert metric(client, "snapshots_refused_total") == 1
+    assert client.metric("snapshots_refused_total") == 1
     assert "cache.snapshot: not used, the log is folded from its start" in server.log()
     assert client.verify("cache")["equal"] and not client.verify("log")["equal"]
     assert server.terminate() == 0
     server.args.append("--verify")
     server.start()
-    assert client.verify("log")["equal"] and metric(client, "snapshots_refused_total") == 1
+    assert client.verify("log")["equal"] and client.metric("snapshots_refused_total") == 1
     assert "log.db: the snapshot's digest differs" in server.log()
 
 

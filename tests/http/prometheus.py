@@ -2,7 +2,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -12,7 +11,7 @@ import requests
 import yaml
 
 from contract import ROOT
-from harness import SERVERS, Server
+from harness import SERVERS, Server, free_port
 
 RULES = yaml.safe_load((ROOT / "deploy/alerts.yml").read_text())["groups"][0]["rules"]
 # Where an alert's fault is injected, if not in t40_monitoring.py's first test of faults. Of load, of the disk and of the process: its second one.
@@ -39,11 +38,6 @@ def quick_expression(text):
 def quick_rules():
     rules = [{**r, "expr": quick_expression(r["expr"]), **({"for": quick(r["for"])} if "for" in r else {})} for r in RULES]
     return {"groups": [{"name": "laplaced", "rules": rules}]}
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return one.getsockname()[1]
 
 
 class Prometheus:

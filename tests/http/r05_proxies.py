@@ -14,16 +14,10 @@ import requests
 import prometheus_text
 from certs import Authority
 from contract import NDJSON, ROOT
-from harness import Client, run_ctl
+from harness import Client, free_port, run_ctl
 
 DEPLOY = ROOT / "deploy"
 PATH = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def put_in(text, **places):

@@ -13,8 +13,8 @@ import time
 import pytest
 
 from contract import ROOT
-from harness import Client, Server
-from r05_proxies import PATH, free_port, put_in, wait_until_open
+from harness import Client, Server, free_port
+from r05_proxies import PATH, put_in, wait_until_open
 
 PROXIES = ROOT / "deploy" / "proxies"
 N, AT_ONCE, USERS = int(os.environ.get("LAPLACED_TEST_VISITS", 10000)), 16, 500

@@ -29,11 +29,6 @@ BODIES = {"select": {"user": "u", "candidates": ["a"]}, "reward": {"decision": "
 QUERIES = {"route": "?user=u&candidates=a", "getNear": "?user=u"}
 
 
-def metric(client, name):
-    text = client.call("GET", "/metrics").text
-    return float(re.search(rf"^laplaced_{re.escape(name)} (\S+)$", text, re.M).group(1))
-
-
 def send(client, name, tenant, **more):
     path = re.sub(r"\{(user|evaluation|event)\}", "nobody", template_of(name).replace("{tenant}", tenant).replace("{version}", "v1.0"))
     path += QUERIES.get(name, "")
@@ -121,9 +116,9 @@ def test_one_tenant_over_its_rate_costs_another_nothing(boot):
         else:
             refused += 1
     assert refused > 100 and served >= 40
-    assert metric(modest, 'requests_limited_total{reason="rate"}') == refused
-    assert metric(modest, 'rewards_total{tenant="modest"}') == 100
-    assert metric(modest, 'observations_total{tenant="greedy"}') == 100 * served
+    assert modest.metric('requests_limited_total{reason="rate"}') == refused
+    assert modest.metric('rewards_total{tenant="modest"}') == 100
+    assert modest.metric('observations_total{tenant="greedy"}') == 100 * served
 
 
 def test_refused_requests_leave_the_model_and_the_log_as_they_were(boot):

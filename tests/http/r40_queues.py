@@ -9,7 +9,6 @@ import time
 
 from contract import NDJSON
 from harness import IS_SANITIZED, Client
-from r30_rates import metric
 
 BUSY = ("PUT", "/tenants/{}", {"algorithm": "ucb"})
 
@@ -72,7 +71,7 @@ def test_a_slow_disk_fills_the_queue_and_the_rest_is_told_to_wait(boot):
             check_refusal(answer, "queue", 8)
     served = sum(a.status == 200 for a in answers)
     assert 8 <= served <= 17
-    assert metric(client, 'requests_limited_total{reason="queue"}') == 60 - served
+    assert client.metric('requests_limited_total{reason="queue"}') == 60 - served
     model = client.model("t")
     assert model["events"] == 1 + served
     time.sleep(max(int(a.headers["Retry-After"]) for a in answers if a.status == 503))
@@ -99,7 +98,7 @@ def test_large_bodies_do_not_pile_up_in_a_queue(boot):
             check_refusal(answer, "queue_bytes", 100 << 10)
     served = sum(a.status == 200 for a in answers)
     assert served >= 2
-    assert metric(client, 'observations_total{tenant="t"}') == 1 + 1000 * served
+    assert client.metric('observations_total{tenant="t"}') == 1 + 1000 * served
 
 
 def test_vectors_of_names_count_in_a_queue_as_bodies_do(boot):
@@ -120,8 +119,8 @@ def test_vectors_of_names_count_in_a_queue_as_bodies_do(boot):
             check_refusal(answer, "queue_bytes", 150 << 10)
     served = sum(a.status == 200 for a in answers)
     assert served >= 2
-    assert metric(client, 'observations_total{tenant="t"}') == 1 + served
-    assert metric(client, 'queue_bytes{tenant="t"}') == 0
+    assert client.metric('observations_total{tenant="t"}') == 1 + served
+    assert client.metric('queue_bytes{tenant="t"}') == 0
 
 
 def test_requests_that_hang_keep_no_writer_from_its_thread(boot):
@@ -179,7 +178,7 @@ def test_imports_wait_in_a_line_that_has_an_end(boot):
     for answer in refused:
         check_refusal(answer, "transfers", 1)
     assert all(client.digest(name) == digest for name in answers)
-    assert metric(client, 'requests_limited_total{reason="transfers"}') == len(refused)
+    assert client.metric('requests_limited_total{reason="transfers"}') == len(refused)
 
 
 # --- bodies ----------------------------------------------------------------------------------------------------------
@@ -245,7 +244,7 @@ def test_bodies_of_many_connections_do_not_exhaust_the_memory(boot):
     assert client.reward(d, 1.0) == {"applied": True}
     for sock in socks:
         sock.close()
-    assert metric(client, 'requests_limited_total{reason="body_memory"}') == refused
+    assert client.metric('requests_limited_total{reason="body_memory"}') == refused
     edges = [[f"user{i}", f"user{i + 1}"] for i in range(50000)]
     end = time.monotonic() + 30
     while client.call("PUT", "/tenants/t/graph", {"edges": edges}, expect=(200, 503)).status != 200:

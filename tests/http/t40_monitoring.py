@@ -14,8 +14,8 @@ import requests
 
 from certs import Authority, new_key, openssl
 from contract import NDJSON, ROOT
-from harness import CTL, Client, Server, wait_for
-from prometheus import NEEDED, OF_A_SHARED_LOG, OF_LOAD, OF_MODELS, RULES, Meanwhile, asked_for, free_port, several, small_disk, watched  # noqa: F401 (fixtures)
+from harness import CTL, Client, Server, free_port, wait_for
+from prometheus import NEEDED, OF_A_SHARED_LOG, OF_LOAD, OF_MODELS, RULES, Meanwhile, asked_for, several, small_disk, watched  # noqa: F401 (fixtures)
 
 sys.path.insert(0, str(ROOT / "tests/cluster"))
 import pg  # noqa: E402

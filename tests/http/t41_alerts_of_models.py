@@ -3,9 +3,9 @@ import random
 import time
 
 from contract import NDJSON
-from harness import Client, Server, encode
+from harness import Client, Server, encode, free_port
 from o00_verify import on_file
-from prometheus import NEEDED, OF_MODELS, Meanwhile, asked_for, free_port, several, small_disk, watched  # noqa: F401 (fixtures)
+from prometheus import NEEDED, OF_MODELS, Meanwhile, asked_for, several, small_disk, watched  # noqa: F401 (fixtures)
 
 pytestmark = NEEDED
 # A kernel of some 1e8 beside a noise of 1e-12: of each further point rounding leaves nothing.

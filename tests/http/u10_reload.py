@@ -25,11 +25,6 @@ def options():
     return {name: live != "" for name, live in rows}
 
 
-def metric(client, name):
-    text = client.call("GET", "/metrics").text
-    return float(re.search(rf"^laplaced_{re.escape(name)} (\S+)$", text, re.M).group(1))
-
-
 class Configured:
     """A server whose options stand in a file."""
 
@@ -159,7 +154,7 @@ def check_min_rate(configured, gated):
             time.sleep(0.1)
         c.change(min_rate=1024)
         end = time.monotonic() + 30
-        while metric(c.client, 'connections_timed_out_total{phase="body"}') < 1:
+        while c.client.metric('connections_timed_out_total{phase="body"}') < 1:
             assert time.monotonic() < end
             raw.send(b" ")
             time.sleep(0.1)
@@ -303,11 +298,11 @@ def check_snapshot_events(configured, gated):
     c = configured()
     for _ in range(12):
         c.client.select("u", candidates=["a"])
-    assert metric(c.client, "snapshots_total") == 0
+    assert c.client.metric("snapshots_total") == 0
     c.change(snapshot_events=5)
     c.client.select("u", candidates=["a"])
     end = time.monotonic() + 20
-    while metric(c.client, "snapshots_total") == 0:
+    while c.client.metric("snapshots_total") == 0:
         assert time.monotonic() < end
         time.sleep(0.02)
 
@@ -321,7 +316,7 @@ def check_inline_work(configured, gated):
     def rebuild():
         c.client.call("POST", "/tenants/t/rebuild", expect=(200, 202))
         c.client.wait_rebuilt("t")
-        return metric(c.client, "build_seconds_count")
+        return c.client.metric("build_seconds_count")
     assert rebuild() == 0
     c.change(inline_work=0)
     assert rebuild() > 0
@@ -331,10 +326,10 @@ def check_memory_cap(configured, gated):
     c = configured()
     c.client.select("u", candidates=["a"])
     time.sleep(0.6)
-    assert metric(c.client, "tenant_evictions_total") == 0
+    assert c.client.metric("tenant_evictions_total") == 0
     c.change(memory_cap=1)
     end = time.monotonic() + 20
-    while metric(c.client, "tenant_evictions_total") == 0:
+    while c.client.metric("tenant_evictions_total") == 0:
         assert time.monotonic() < end
         time.sleep(0.05)
 
@@ -373,9 +368,9 @@ def check_tenant_burst(configured, gated):
 def check_metrics_tenants(configured, gated):
     c = configured()
     c.client.select("u", candidates=["a"])
-    assert metric(c.client, "tenants_unlisted") == 0
+    assert c.client.metric("tenants_unlisted") == 0
     c.change(metrics_tenants=0)
-    assert metric(c.client, "tenants_unlisted") == 1
+    assert c.client.metric("tenants_unlisted") == 1
 
 
 def check_stuck_after(configured, gated):
@@ -438,14 +433,14 @@ def check_log_level(configured, gated):
     c.write(log_level="error")
     c.server.process.send_signal(signal.SIGHUP)
     end = time.monotonic() + 20
-    while metric(c.client, 'config_reloads_total{result="ok"}') < 1 and time.monotonic() < end:
+    while c.client.metric('config_reloads_total{result="ok"}') < 1 and time.monotonic() < end:
         time.sleep(0.02)
     assert "option=log-level from=info to=error" in c.server.log()  # at the old level
     c.write(timeout=77)
     before = c.server.log()
     c.server.process.send_signal(signal.SIGHUP)
     end = time.monotonic() + 20
-    while metric(c.client, 'config_reloads_total{result="ok"}') < 2 and time.monotonic() < end:
+    while c.client.metric('config_reloads_total{result="ok"}') < 2 and time.monotonic() < end:
         time.sleep(0.02)
     assert c.server.log() == before
     c.write(log_level="info")
@@ -589,7 +584,7 @@ def test_a_bad_file_leaves_everything_as_it_was(configured, tmp_path, text, said
         c.server.command = lambda: [BIN, "--config", str(c.path)]
         c.write(data=c.server.data, listen="127.0.0.1:0")
         c.server.start()
-    loaded = metric(c.client, "config_last_reload_success_timestamp_seconds")
+    loaded = c.client.metric("config_last_reload_success_timestamp_seconds")
     if text is None:
         c.path.unlink()
     else:
@@ -598,15 +593,15 @@ def test_a_bad_file_leaves_everything_as_it_was(configured, tmp_path, text, said
     assert len(lines) == 1 and "level=error" in lines[0] and said.replace("{keys}", str(keys)) in lines[0], lines
     for _ in range(3):
         c.client.select("u", candidates=["a"])  # max-pending 1 is not in force, and no key is asked for
-    assert metric(c.client, 'config_reloads_total{result="failed"}') == 1
-    assert metric(c.client, 'config_reloads_total{result="ok"}') == 0
-    assert metric(c.client, "config_last_reload_success_timestamp_seconds") == loaded
+    assert c.client.metric('config_reloads_total{result="failed"}') == 1
+    assert c.client.metric('config_reloads_total{result="ok"}') == 0
+    assert c.client.metric("config_last_reload_success_timestamp_seconds") == loaded
     c.path.write_text("max-pending = 3\n" if text is None or "listen" not in text
                       else f"max-pending = 3\ndata = {c.server.data}\nlisten = 127.0.0.1:0\n")
     c.hang_up()
     c.client.select("u", candidates=["a"], expect=503)
-    assert metric(c.client, 'config_reloads_total{result="ok"}') == 1
-    assert metric(c.client, "config_last_reload_success_timestamp_seconds") > loaded
+    assert c.client.metric('config_reloads_total{result="ok"}') == 1
+    assert c.client.metric("config_last_reload_success_timestamp_seconds") > loaded
 
 
 def test_environment_and_flags_keep_their_precedence(boot, tmp_path):
@@ -644,4 +639,4 @@ def test_reloads_under_traffic_disturb_nobody(configured):
             c.change(max_body=1 << (16 + n % 2), timeout=20 + n % 2, snapshot_events=10 + n % 2)
             time.sleep(0.1)  # the log takes 50 lines of a kind in a second
         assert n > 3 and all(w.result() > 0 for w in workers)
-    assert metric(c.client, 'config_reloads_total{result="ok"}') == n
+    assert c.client.metric('config_reloads_total{result="ok"}') == n

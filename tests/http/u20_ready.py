@@ -2,7 +2,6 @@
 import concurrent.futures
 import os
 import re
-import socket
 import sqlite3
 import subprocess
 import threading
@@ -13,16 +12,10 @@ import yaml
 
 from contract import CONTRACT, ROOT
 from h00_auth import PUBLIC, requests_of_every_operation
-from harness import BIN, CTL, SERVERS, Client, Server, run_ctl
+from harness import BIN, CTL, SERVERS, Client, Server, free_port, run_ctl
 from manifests import render
 
 KEY = "correct-horse-battery-staple"
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def wait_for(condition, seconds=30):

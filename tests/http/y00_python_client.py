@@ -18,7 +18,7 @@ import pytest
 
 from contract import ROOT
 from harness import Client as Judge
-from harness import Server
+from harness import Server, free_port
 
 HOME = ROOT / "tools" / "clients" / "python"
 sys.path.insert(0, str(HOME / "src"))
@@ -552,11 +552,6 @@ def test_only_those_rewards_are_given_up_whose_deadline_comes_before_the_end_of_
 
 
 # ---- kill -9 in the middle
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return one.getsockname()[1]
-
 
 def test_kills_in_the_middle_of_a_run_lose_and_double_nothing(tmp_path):
     """Rewards add up, so that one that was learned twice would show. The ids are the client's own."""

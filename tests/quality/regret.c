@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
-#include "base/hash.h"
 #include "base/rng.h"
 #include "kbt.h"
 #include "kernel/kernel.h"

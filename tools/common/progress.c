@@ -54,7 +54,8 @@ void lc_progress_init(struct lc_progress *p, bool is_quiet)
     p->width = terminal_width();
 }
 
-const char *lc_clock(double seconds, char *buf)
+/* "0:07", "12:34", "1:02:03". buf: 24 bytes. */
+static const char *clock_text(double seconds, char *buf)
 {
     unsigned long s = seconds > 0.0 && seconds < 1e9 ? (unsigned long)(seconds + 0.5) : 0;
     if (s >= 3600)
@@ -89,7 +90,7 @@ void lc_progress_show(struct lc_progress *p, double fraction, const char *text)
         put_bar(&line, fraction, p->width >= WIDE);
     double elapsed = (double)(now - p->start_ns) * 1e-9;
     if (fraction > 0.01)
-        lc_text_printf(&line, "%s left  ", lc_clock(elapsed * (1.0 - fraction) / fraction, clock));
+        lc_text_printf(&line, "%s left  ", clock_text(elapsed * (1.0 - fraction) / fraction, clock));
     lc_text_shown(&line, text, false);
     /* a line as wide as the terminal would wrap and could not be redrawn in place */
     fprintf(stderr, "\r\033[K%.*s", p->width - 1, line.data != NULL ? line.data : "");

@@ -27,9 +27,6 @@ void lc_progress_init(struct lc_progress *p, bool is_quiet);
 void lc_progress_show(struct lc_progress *p, double fraction, const char *text);
 void lc_progress_clear(struct lc_progress *p);
 
-/* "0:07", "12:34", "1:02:03". buf: 24 bytes. */
-const char *lc_clock(double seconds, char *buf);
-
 bool lc_stdout_has_colours(void); /* a terminal, and NO_COLOR is not set */
 bool lc_is_utf8(void);            /* the locale's character set */
 

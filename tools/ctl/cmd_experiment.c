@@ -48,16 +48,19 @@ static void print_arms(const struct json_t *arms)
     }
 }
 
-static void print_difference(const char *name, const struct json_t *v)
+/* A metric's does not tell how many decisions it still needs. */
+static void print_difference(const char *name, const struct json_t *v, bool tells_needed)
 {
-    char estimate[32], lift[32] = "-", needed[32];
+    char estimate[32], lift[32] = "-", needed[32], need[40] = "";
     double ratio;
 
     if (lc_json_number(lc_json_get(v, "lift"), &ratio))
         (void)snprintf(lift, sizeof lift, "%+.1f %%", 100 * ratio);
-    lc_say("  %-24s %10.0f  %10s  %8s   %+.5g .. %+.5g   10^%-6.1f %10s   %s", name, lc_json_real(v, "decisions"),
-           number(v, "estimate", 5, estimate), lift, lc_json_real(v, "low"), lc_json_real(v, "high"), evidence(v),
-           number(v, "needed", 12, needed), lc_json_text(v, "sentence"));
+    if (tells_needed)
+        (void)snprintf(need, sizeof need, " %10s", number(v, "needed", 12, needed));
+    lc_say("  %-24s %10.0f  %10s  %8s   %+.5g .. %+.5g   10^%-6.1f%s   %s", name, lc_json_real(v, "decisions"),
+           number(v, "estimate", 5, estimate), lift, lc_json_real(v, "low"), lc_json_real(v, "high"), evidence(v), need,
+           lc_json_text(v, "sentence"));
     const struct json_t *stop = lc_json_get(v, "stop");
     if (lc_json_is_object(stop))
         lc_say("  %-24s first at event %.0f (%s), after %.0f decisions: %+.5g .. %+.5g", "", lc_json_real(stop, "seq"),
@@ -74,27 +77,9 @@ static void print_differences(const struct json_t *e)
     lc_say("  %-24s %10s  %10s  %8s   %s   %-8s %10s   %s", "arm", "decisions", "estimate", "lift", "low .. high",
            "evidence", "needed", "verdict");
     for (size_t i = 0; i < lc_json_length(all); i++)
-        print_difference(lc_json_text(lc_json_at(all, i), "arm"), lc_json_at(all, i));
+        print_difference(lc_json_text(lc_json_at(all, i), "arm"), lc_json_at(all, i), true);
     if (lc_json_is_object(policy))
-        print_difference("policy - holdout", policy);
-}
-
-/* A difference of a metric, with its verdict. */
-static void print_change(const char *name, const struct json_t *v)
-{
-    char estimate[32], lift[32] = "-";
-    double ratio;
-
-    if (lc_json_number(lc_json_get(v, "lift"), &ratio))
-        (void)snprintf(lift, sizeof lift, "%+.1f %%", 100 * ratio);
-    lc_say("  %-24s %10.0f  %10s  %8s   %+.5g .. %+.5g   10^%-6.1f   %s", name, lc_json_real(v, "decisions"),
-           number(v, "estimate", 5, estimate), lift, lc_json_real(v, "low"), lc_json_real(v, "high"), evidence(v),
-           lc_json_text(v, "sentence"));
-    const struct json_t *stop = lc_json_get(v, "stop");
-    if (lc_json_is_object(stop))
-        lc_say("  %-24s first at event %.0f (%s), after %.0f decisions: %+.5g .. %+.5g", "", lc_json_real(stop, "seq"),
-               lc_json_text(stop, "at"), lc_json_real(stop, "decisions"), lc_json_real(stop, "low"),
-               lc_json_real(stop, "high"));
+        print_difference("policy - holdout", policy, true);
 }
 
 static void print_metric(const struct json_t *m)
@@ -118,9 +103,9 @@ static void print_metric(const struct json_t *m)
     }
     lc_say("  differences:");
     for (size_t i = 0; i < lc_json_length(differences); i++)
-        print_change(lc_json_text(lc_json_at(differences, i), "arm"), lc_json_at(differences, i));
+        print_difference(lc_json_text(lc_json_at(differences, i), "arm"), lc_json_at(differences, i), false);
     if (lc_json_is_object(lc_json_get(m, "policy")))
-        print_change("policy - holdout", lc_json_get(m, "policy"));
+        print_difference("policy - holdout", lc_json_get(m, "policy"), false);
     lc_say("%s", lc_json_text(m, "statement"));
 }
 

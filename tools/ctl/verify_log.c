@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/text.h"
-#include "json/json_out.h"
 #include "shared/pg_log.h"
 #include "store/folder.h"
 #include "store/store.h"

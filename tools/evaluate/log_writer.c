@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "json/json_out.h"
 #include "base/time_text.h"
 
 #define TIME_BYTES 32

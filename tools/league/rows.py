@@ -207,6 +207,9 @@ class Linear(Numpy):
         self.weights[arm] = self.inverse[arm] @ self.sum[arm]
 
 
+PAIRS = ("-q", "ua", "-q", "xa", "-q", "uf", "-q", "xf")
+
+
 class Wabbit(Numpy):
     """Vowpal Wabbit's daemon, as the bench beside it drives one (tests/bench/vw.py): a line of dsjson for each decision, and one
     with its label; the arm is drawn by the probabilities that it answers."""
@@ -267,6 +270,6 @@ def all_rows(vw_program=None):
             Linear("eps-greedy", "the same regression, 5 % of the rounds by chance", 0, 0.05),
             Uniform("uniform", "by chance")]
     if vw_program:
-        rows[-1:-1] = [Wabbit("VW squarecb", "vw --cb_explore_adf --squarecb -q ua", vw_program, ("--squarecb", "-q", "ua")),
-                       Wabbit("VW eps", "vw --cb_explore_adf --epsilon 0.05 -q ua", vw_program, ("--epsilon", "0.05", "-q", "ua"))]
+        rows[-1:-1] = [Wabbit("VW squarecb", "vw --cb_explore_adf --squarecb -q ua -q xa -q uf -q xf: users and contexts (u, x) with names and features of arms (a, f)", vw_program, ("--squarecb", *PAIRS)),
+                       Wabbit("VW eps", "vw --cb_explore_adf --epsilon 0.05, with the same pairs", vw_program, ("--epsilon", "0.05", *PAIRS))]
     return rows

@@ -55,8 +55,6 @@ void pb_lk_world_close(struct pb_lk_world *w);
 
 /* g = (L + rho I)^-power, n x n, both triangles. KB_ENOMEM. O(n^3). */
 enum kb_err pb_lk_user_covariance(const struct pb_lk_world *w, double rho, double power, double *g);
-/* exp(-|x_i - x_j|^2 / 2 l^2) over the pool. */
-double pb_lk_item_kernel(const struct pb_lk_world *w, size_t i, size_t j, double lengthscale);
 
 /* The world behind an environment that pb_lk_open made; any other is a bug (asserted). */
 const struct pb_lk_world *pb_lk_world_of(const struct pb_env *env);

@@ -177,8 +177,8 @@ static enum kb_err median_distance(struct pb_lk_world *w)
     return KB_OK;
 }
 
-/* O(d). Callers need M^2 values once, so nothing is kept. */
-double pb_lk_item_kernel(const struct pb_lk_world *w, size_t i, size_t j, double lengthscale)
+/* exp(-|x_i - x_j|^2 / 2 l^2) over the pool. O(d). Callers need M^2 values once, so nothing is kept. */
+static double item_kernel(const struct pb_lk_world *w, size_t i, size_t j, double lengthscale)
 {
     const size_t d = w->shape.dim;
     return exp(-distance2(w->item + i * d, w->item + j * d, d) / (2.0 * lengthscale * lengthscale));
@@ -210,7 +210,7 @@ static enum kb_err gram_factor(const struct pb_lk_world *w, double *f)
     struct kb_chol chol;
     for (size_t j = 0; j < m; j++)
         for (size_t i = 0; i < m; i++)
-            f[j * m + i] = pb_lk_item_kernel(w, i, j, LENGTHSCALE) + (i == j ? JITTER : 0.0);
+            f[j * m + i] = item_kernel(w, i, j, LENGTHSCALE) + (i == j ? JITTER : 0.0);
     if (w->shape.regime != PB_LK_GP)
         return KB_OK;
     kb_chol_init(&chol);

@@ -19,8 +19,6 @@ enum pb_lk_row_value {
 
 /* pb_algorithm.tune of the rows, and the schedule of lambda that the kernel rows share (exp_lk_rows.c). */
 void pb_lk_tune_kernel(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value);
-void pb_lk_tune_linear(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value);
-void pb_lk_tune_coop(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value);
 void pb_lk_tune_threshold(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value);
 void pb_lk_tune_kors(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value);
 bool pb_lk_schedule(struct kb_spec *spec, const struct pb_env *env, size_t t, size_t rounds, const double *value);

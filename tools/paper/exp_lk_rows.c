@@ -55,14 +55,14 @@ void pb_lk_tune_kernel(struct kb_spec *spec, const struct pb_env *env, size_t ro
     spec->arm_kernel.lengthscale = env->lengthscale;
 }
 
-void pb_lk_tune_linear(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value)
+static void tune_linear(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value)
 {
     (void)rounds;
     tune(spec, env, value);
     spec->repr.lambda = spec->repr.mu = value[PB_LK_ROW_LAMBDA];
 }
 
-void pb_lk_tune_coop(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value)
+static void tune_coop(struct kb_spec *spec, const struct pb_env *env, size_t rounds, const double *value)
 {
     pb_lk_tune_kernel(spec, env, rounds, value);
     spec->user_kernel.type = (enum kb_user_kernel_type)value[PB_LK_ROW_USER];
@@ -120,10 +120,10 @@ bool pb_lk_schedule(struct kb_spec *spec, const struct pb_env *env, size_t t, si
 }
 
 #define KERNEL_ROW(name, preset, width) PB_LK_KERNEL_ROW(name, preset, pb_lk_tune_kernel, width, 0)
-#define COOP_ROW(name, user) PB_LK_KERNEL_ROW(name, "coop-kernel-ucb", pb_lk_tune_coop, PB_LK_BETA, user)
+#define COOP_ROW(name, user) PB_LK_KERNEL_ROW(name, "coop-kernel-ucb", tune_coop, PB_LK_BETA, user)
 #define LINEAR_ROW(name_)                                                                                              \
     {                                                                                                                  \
-        .value = {ALPHA, RIDGE}, .name = name_, .preset = name_, .tune = pb_lk_tune_linear                             \
+        .value = {ALPHA, RIDGE}, .name = name_, .preset = name_, .tune = tune_linear                                   \
     }
 
 /* COOP-KernelUCB of Table 1 is on the kernel that is learned from what users were shown [LK, F.4]. */

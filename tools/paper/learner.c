@@ -49,7 +49,8 @@ struct pb_learner {
     struct pb_times times;
 };
 
-double pb_cpu_seconds(void)
+/* Of this process so far. */
+static double cpu_seconds(void)
 {
     struct timespec ts;
 
@@ -83,14 +84,14 @@ out:
 
 static enum kb_err feed(struct pb_learner *l, const struct kb_event *ev)
 {
-    const double start = pb_cpu_seconds();
+    const double start = cpu_seconds();
     enum kb_err rc;
 
     KB_TRY(commit(l, ev));
-    const double learned = pb_cpu_seconds();
+    const double learned = cpu_seconds();
     KB_TRY(kb_commit_settle(l->engine, NULL));
     l->times.learn += learned - start;
-    l->times.settle += pb_cpu_seconds() - learned;
+    l->times.settle += cpu_seconds() - learned;
 out:
     return rc;
 }
@@ -242,12 +243,12 @@ enum kb_err pb_learner_decide(struct pb_learner *l, const struct pb_round *round
     enum kb_err rc;
 
     KB_TRY(follow_schedule(l));
-    const double start = pb_cpu_seconds();
+    const double start = cpu_seconds();
     KB_TRY(fill_candidates(l, round));
     KB_TRY(choose(l, round, chosen));
     if (l->t == 0 && l->algorithm->first_is_uniform)
         *chosen = draw_first(l, round->n_arms);
-    l->times.decide += pb_cpu_seconds() - start;
+    l->times.decide += cpu_seconds() - start;
     l->t++;
 out:
     return rc;

@@ -142,9 +142,6 @@ extern const struct pb_experiment pb_bkb_starvation, pb_bounds_width; /* exp_bkb
 
 /* --- for custom experiments ---------------------------------------------------------------------------------- */
 
-/* CPU seconds of this process so far. */
-double pb_cpu_seconds(void);
-
 /* Makes the folder and those above it. KB_EINVAL, said on stderr. */
 enum kb_err pb_make_dir(const char *dir);
 

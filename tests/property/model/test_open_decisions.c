@@ -14,7 +14,6 @@
 #include "model/engine_state.h"
 #include "model/engine_read.h"
 #include "model/engine_write.h"
-#include "model/summary.h"
 #include "posterior/open.h"
 
 #define N_USERS 6u

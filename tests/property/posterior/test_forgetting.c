@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "spec/decay.h"
-#include "kbt_log.h"
 #include "kbt_world.h"
 #include "base/rng.h"
 #include "posterior/learning.h"

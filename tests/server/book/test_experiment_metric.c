@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/rng.h"
 #include "book/experiment_impl.h"
 #include "kbt.h"
 

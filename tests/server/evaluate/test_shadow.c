@@ -6,7 +6,6 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "base/buf.h"
 #include "evaluate/shadow.h"
 #include "spec/spec.h"
 #include "model/summary.h"

@@ -6,7 +6,6 @@
 #include "kbt.h"
 #include "kbt_json.h"
 #include "base/rng.h"
-#include "json/json_in.h"
 
 static enum kbt_reading read_both(const char *text)
 {

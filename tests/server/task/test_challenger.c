@@ -4,7 +4,6 @@
 
 #include "task/challenger.h"
 #include "task/challenger_scores.h"
-#include "base/hash.h"
 #include "base/rng.h"
 #include "tenant_fixture.h"
 

@@ -2,9 +2,6 @@
  * the log answers and whoever writes or erases meanwhile. */
 #include "shared_fixture.h"
 
-#include "book/experiment.h"
-#include "model/engine_read.h"
-
 #define CONFIGURATION "{\"algorithm\":\"laplaced\",\"reward_window_s\":1000}"
 #define BY_ARM                                                                                                         \
     "{\"algorithm\":\"laplaced-by-arm\",\"reward_window_s\":1000,\"routing\":{\"holdout\":{\"share\":0.3,"             \

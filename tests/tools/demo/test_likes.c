@@ -8,7 +8,6 @@
 
 #include "kbt.h"
 #include "demo/people.h"
-#include "base/rng.h"
 
 /* A file with this text; its name ends in `suffix`. Static storage, four files at a time. */
 static const char *file_of(const char *text, const char *suffix)

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "kbt.h"
 #include "evaluate/log_reader.h"
 #include "base/time_text.h"

@@ -5,7 +5,6 @@
 
 #include "linalg/chol.h"
 #include "kbt.h"
-#include "base/rng.h"
 
 #define N 70
 

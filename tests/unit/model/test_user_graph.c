@@ -5,7 +5,6 @@
 
 #include "model/graph_draft.h"
 #include "kbt.h"
-#include "base/rng.h"
 #include "model/user_graph.h"
 
 #define N_NAMES 30

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/rng.h"
 #include "kbt_world.h"
 #include "posterior/learning.h"
 #include "posterior/nystrom.h"

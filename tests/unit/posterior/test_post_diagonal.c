@@ -4,8 +4,6 @@
 
 #include "rules/confidence.h"
 #include "kbt_world.h"
-#include "base/rng.h"
-#include "posterior/spectrum.h"
 #include "posterior/learning.h"
 
 #define N_QUERIES 40u

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "kbt_world.h"
-#include "base/rng.h"
 #include "posterior/spectrum.h"
 #include "posterior/learning.h"
 

@@ -2,7 +2,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "kbt.h"
 #include "spec/fields.h"
 
