@@ -397,6 +397,7 @@ size_t kb_user_kernel_n_anchors(const struct kb_user_kernel *k)
 }
 
 #define ROW_STRETCH ((size_t)64) /* values of a row that are scaled at once */
+#define ROW_LINE ((size_t)8)     /* of the cache */
 
 /* out /= sqrt(square), entry by entry: by vectors, since a row would wait for each of them in turn. */
 KB_HOT static void divide_by_roots(size_t n, const double *restrict square, double *restrict out)
@@ -421,6 +422,14 @@ static void raw_values(const struct kb_user_kernel *k, struct kb_user u, double 
     }
 }
 
+/* Anchors stand in any order, so values are met across the row, and each line of it would be waited for. */
+static void fetch_row(const struct kb_user_kernel *k, struct kb_user u)
+{
+    const double *row = k->g + (size_t)u.node * k->n;
+    for (size_t i = 0; i < k->n; i += ROW_LINE)
+        __builtin_prefetch(row + i);
+}
+
 /* `diag` proves that the caller has asked for it: that is what puts the value a normalised row divides by into
  * the cache. */
 void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, double diag, const uint32_t *slots,
@@ -431,6 +440,8 @@ void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, dou
     const bool is_scaled = k->spec.is_normalized && k->form != KB_FORM_ONES && k->form != KB_FORM_IDENTITY;
     const double own = is_scaled ? kb_user_kernel_known_diag(k, u) : 1.0;
     assert(own > 0.0);
+    if (slots == NULL && k->form == KB_FORM_DENSE && !is_stranger(u))
+        fetch_row(k, u);
     for (size_t first = 0; first < n; first += ROW_STRETCH) {
         const size_t m = n - first < ROW_STRETCH ? n - first : ROW_STRETCH;
         double square[ROW_STRETCH];

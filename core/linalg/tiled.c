@@ -40,6 +40,8 @@ static size_t begin_of(size_t i)
 #else
 #define solve_4 solve_2
 #define solve_8 solve_2
+#define solve_t_4 solve_t_2
+#define solve_t_8 solve_t_2
 #define rotate_4 rotate_2
 #define rotate_8 rotate_2
 #endif
@@ -102,24 +104,15 @@ void kb_tiled_solve(enum kb_lanes lanes, const struct kb_tiled *f, double *x)
     solve_from(lanes, f, 0, x);
 }
 
-/* Rows of tiles from the last to the first: the triangle on the diagonal, then what stands left of it. */
-void kb_tiled_solve_t(const struct kb_tiled *f, double *x)
+void kb_tiled_solve_t(enum kb_lanes lanes, const struct kb_tiled *f, double *x)
 {
-    for (size_t i = kb_tiled_padded(f->n) / TILE; i-- > 0;) {
-        const double *const tiles = f->t + begin_of(i);
-        const size_t first = i * TILE, rows = f->n - first < TILE ? f->n - first : TILE;
-        for (size_t r = rows; r-- > 0;) {
-            x[first + r] /= tiles[(first + r) * TILE + r];
-            for (size_t k = 0; k < r; k++)
-                x[first + k] -= tiles[(first + k) * TILE + r] * x[first + r];
-        }
-        for (size_t j = 0; j < first; j++) {
-            double sum = 0;
-            for (size_t r = 0; r < rows; r++)
-                sum += tiles[j * TILE + r] * x[first + r];
-            x[j] -= sum;
-        }
-    }
+    assert(lanes <= kb_widest_lanes());
+    (lanes == KB_LANES_8 ? solve_t_8 : lanes == KB_LANES_4 ? solve_t_4 : solve_t_2)(f, x);
+}
+
+double kb_tiled_square(const struct kb_tiled *f)
+{
+    return kb_dot(kb_tiled_doubles(f->n), f->t, f->t);
 }
 
 enum kb_err kb_tiled_downdate(enum kb_lanes lanes, struct kb_tiled *f, double *x, size_t first, double *work)

@@ -37,8 +37,11 @@ bool kb_tiled_is_sound(const struct kb_tiled *f);
  * bits. O(n^2). */
 void kb_tiled_solve(enum kb_lanes lanes, const struct kb_tiled *f, double *x);
 
-/* x = L^-T x; x has n doubles. O(n^2). */
-void kb_tiled_solve_t(const struct kb_tiled *f, double *x);
+/* x = L^-T x; x has room for kb_tiled_padded(n). O(n^2). */
+void kb_tiled_solve_t(enum kb_lanes lanes, const struct kb_tiled *f, double *x);
+
+/* The sum of the squares of its entries: the trace of S. O(n^2). */
+double kb_tiled_square(const struct kb_tiled *f);
 
 /* S -= x x^T, x[0..first-1] zero; x and work (3 times kb_tiled_padded(n) together) are destroyed. KB_ENOTPD when the
  * result would not be positive definite; the factor is then as it was. O((n - first) n). */

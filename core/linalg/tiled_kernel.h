@@ -45,6 +45,39 @@ TARGET static void NAME(solve)(const struct kb_tiled *f, size_t first, double *x
     }
 }
 
+TARGET KB_INLINE double NAME(total)(NAME(eight) v)
+{
+    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
+}
+
+/* x = D^-T (x - sum) for the tile at d, of m columns; what is behind the m-th becomes 0. */
+TARGET KB_INLINE void NAME(substitute_t)(const double *d, size_t m, const NAME(eight) * sum, double *x)
+{
+    NAME(eight) z = {0};
+    for (size_t k = m; k-- > 0;) {
+        const NAME(eight) column = *(const NAME(eight) *)(d + k * TILE);
+        z[k] = (x[k] - NAME(total)(sum[k] + column * z)) / column[k];
+    }
+    *(NAME(eight) *)x = z;
+}
+
+/* Columns of tiles from the last to the first: what stands below the diagonal, then the triangle on it. */
+TARGET static void NAME(solve_t)(const struct kb_tiled *f, double *x)
+{
+    for (size_t j = (f->n + TILE - 1) / TILE; j-- > 0;) {
+        const size_t m = f->n - j * TILE < TILE ? f->n - j * TILE : TILE;
+        NAME(eight) sum[TILE] = {{0}};
+        for (size_t i = j + 1; i * TILE < f->n; i++) {
+            const double *const t = f->t + begin_of(i) + j * TILE * TILE;
+            const NAME(eight) z = *(const NAME(eight) *)(x + i * TILE);
+#pragma GCC unroll 8
+            for (size_t k = 0; k < TILE; k++)
+                sum[k] += *(const NAME(eight) *)(t + k * TILE) * z;
+        }
+        NAME(substitute_t)(f->t + begin_of(j) + j * TILE * TILE, m, sum, x + j * TILE);
+    }
+}
+
 /* One rotation of a column of a tile against what has been taken out of its rows so far. */
 TARGET KB_INLINE void NAME(turn)(double *column, double c, double s, NAME(eight) * out)
 {

@@ -295,6 +295,7 @@ static void order_by_score(size_t n, size_t n_shown, size_t chosen, const struct
 /* What the rule makes of the candidates. */
 struct verdict {
     double *mean, *sd, *lower, *upper, *score, *propensity;
+    bool has_bounds; /* lower and upper of all */
     size_t chosen;
     uint32_t level;
     uint32_t *asked; /* by levels: that of mean and sd */
@@ -311,11 +312,35 @@ static void choose(const struct kb_way *way, size_t n, double uniform, struct ve
     v->chosen = way->index != SIZE_MAX ? way->index : kb_policy_draw(n, v->propensity, uniform);
 }
 
-/* Where the rule goes by the best score alone, and no others are shown: those that can have it. */
-static bool is_narrow(const struct kb_engine *e, const struct kb_beside *beside, size_t n, size_t n_shown)
+/* Candidates that are predicted. */
+enum breadth {
+    ALL,
+    BEST,  /* those that can have one of the best scores: the rule goes by them, and no others are shown */
+    LINES, /* those that can be drawn: the rule reads no more, and the arm drawn is all that is shown */
+};
+
+static enum breadth breadth_of(const struct kb_engine *e, const struct kb_beside *beside, size_t n, size_t n_shown)
 {
-    return beside == NULL && e->spec.rule.type == KB_RULE_UCB && e->spec.conf.score == KB_SCORE_FIXED &&
-           !kb_engine_is_untuned(e) && kb_posterior_can_narrow(e->posterior, n, n_shown);
+    const bool is_fixed = e->spec.conf.score == KB_SCORE_FIXED;
+    if (beside != NULL || kb_engine_is_untuned(e))
+        return ALL;
+    if (e->spec.rule.type == KB_RULE_UCB && is_fixed && kb_posterior_can_narrow(e->posterior, n, n_shown))
+        return BEST;
+    return e->spec.rule.type == KB_RULE_RAND_UCB && n_shown == 1 && (is_fixed || e->spec.conf.type == KB_CONF_FIXED) &&
+                   kb_posterior_has_lines(e->posterior)
+               ? LINES
+               : ALL;
+}
+
+static void predict(const struct kb_engine *e, const struct kb_candidates *cand, const struct kb_beside *beside,
+                    enum breadth breadth, size_t n_shown, struct kb_scratch *s, struct verdict *v)
+{
+    if (breadth == LINES)
+        kb_posterior_predict_lines(e->posterior, cand, e->spec.conf.beta, s, v->mean, v->sd);
+    else if (breadth == BEST)
+        kb_posterior_predict_top(e->posterior, cand, e->spec.conf.beta, n_shown, s, v->mean, v->sd);
+    else
+        kb_posterior_predict_beside(e->posterior, cand, beside, s, v->mean, v->sd);
 }
 
 /* An arm that was drawn from all alike may be one that no prediction was made for. */
@@ -363,20 +388,17 @@ static void judge_at_once(const struct kb_engine *e, const struct kb_candidates 
                           const struct kb_beside *beside, const struct kb_way *way, size_t n_shown, double uniform,
                           struct kb_scratch *s, struct verdict *v)
 {
-    const bool is_of_best = is_narrow(e, beside, cand->n, n_shown);
-    if (is_of_best)
-        kb_posterior_predict_top(e->posterior, cand, e->spec.conf.beta, n_shown, s, v->mean, v->sd);
-    else
-        kb_posterior_predict_beside(e->posterior, cand, beside, s, v->mean, v->sd);
-    if (e->spec.conf.score == KB_SCORE_FIXED)
-        for (size_t i = 0; i < cand->n; i++)
-            v->score[i] = is_of_best && isnan(v->sd[i]) ? -(double)INFINITY : v->mean[i] + e->spec.conf.beta * v->sd[i];
-    else
+    const enum breadth breadth = breadth_of(e, beside, cand->n, n_shown);
+    predict(e, cand, beside, breadth, n_shown, s, v);
+    v->has_bounds = e->spec.conf.score != KB_SCORE_FIXED && breadth != LINES;
+    if (v->has_bounds)
         kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
+    for (size_t i = 0; i < cand->n && !v->has_bounds; i++)
+        v->score[i] = breadth != ALL && isnan(v->sd[i]) ? -(double)INFINITY : v->mean[i] + e->spec.conf.beta * v->sd[i];
     if (way->route == KB_ROUTE_POLICY || v->policy != NULL)
         weigh_policy(e, cand, ids, s, v);
     choose(way, cand->n, uniform, v);
-    if (is_of_best)
+    if (breadth != ALL)
         complete(e, cand, s, v);
 }
 
@@ -393,6 +415,7 @@ static void judge_by_levels(const struct kb_engine *e, const struct kb_candidate
     const uint32_t level = kb_eliminate(e->posterior, &how, cand, s, v->mean, v->sd, v->asked, v->propensity);
 
     kb_confidence_bounds(e->posterior, &e->spec.conf, cand, s, v->mean, v->sd, v->lower, v->upper, v->score);
+    v->has_bounds = e->spec.conf.score != KB_SCORE_FIXED;
     kb_policy_explore(&e->spec.rule, cand->n, v->propensity);
     choose(way, cand->n, uniform, v);
     const bool is_asked_for = v->propensity[v->chosen] > e->spec.rule.epsilon / (double)cand->n;
@@ -458,6 +481,7 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
                         kb_arena_doubles(a, p->n),
                         kb_arena_doubles(a, p->n),
                         kb_arena_doubles(a, p->n),
+                        false,
                         0,
                         0,
                         NULL,
@@ -482,7 +506,7 @@ static void weigh(const struct kb_engine *e, const struct kb_query *q, const str
         judge_blindly(&way, p->n, uniform, &v);
     }
     order_by_score(p->n, n_shown, v.chosen, &(struct ranking){v.score, q->key}, order);
-    if (is_asked && e->spec.conf.score == KB_SCORE_FIXED)
+    if (is_asked && !v.has_bounds)
         bound_shown(e, &cand, order, n_shown, s, &v);
     *out = (struct kb_decision){.n = p->n,
                                 .chosen = v.chosen,

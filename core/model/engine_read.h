@@ -48,8 +48,8 @@ struct kb_query {
     size_t n_exclude;
     uint64_t key;   /* keys the draw: a hash of the decision id */
     size_t n_shown; /* how many of the best arms will be shown, 0: all. Where bounds do not decide, those of others are
-                       NaN, and of many candidates' those of the sd, whose score then is -inf; and the others have no
-                       order */
+                       NaN, and so may be the sd of those that cannot be among them, whose score then is -inf and
+                       whose mean is rough; and the others have no order */
     struct kb_placed *placed; /* NULL */
 };
 

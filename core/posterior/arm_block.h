@@ -8,15 +8,22 @@
 
 #include "linalg/tiled.h"
 
+struct kb_appended;
+
 struct kb_arm_block {
     size_t n, cap;
     struct kb_tiled f; /* F F^T = K + lambda N^-1; it lags behind n while a posterior is filled */
     double *count, *w; /* [n] observations; F^-1 (mean rewards - prior mean), with room to be solved for */
+    double *weight;    /* [n] F^-T w or near it, and room: the mean at the column k is k.weight, less the prior's */
+    double *probe;     /* [n_probe] F^-T F^-1 1 of the first points, and room: |F^-1 k| >= |k.probe| / ones_norm */
     double *x;         /* [n][context_dim] */
     uint32_t *anchor;  /* [n] of the points' users */
     uint32_t *support; /* [n] numbers of the points in the support */
     double refused;    /* rewards at points that it had no room for, since it was filled; no part of the state */
     double log_det;    /* ln det(I + K_t / lambda) of this arm */
+    size_t n_probe;
+    double ones_norm, drift;      /* |F^-1 1|; how far weight is off, at most: |F^T weight - w| */
+    double square, w_norm, error; /* |F|^2, |w|, what rounding comes to */
 };
 
 /* The room that n points want: the next power of two, or `most` where that is less. */
@@ -29,5 +36,12 @@ void kb_arm_block_copy_points(struct kb_arm_block *to, const struct kb_arm_block
 /* One more point, of a count. Room is there. */
 void kb_arm_block_push(struct kb_arm_block *b, const double *context, size_t context_dim, uint32_t anchor,
                        uint32_t support, double count);
+
+/* What bounds read, after a change of w and of F; or after a new point, whose row is `row`. No
+ * part of the state. O(n^2); mostly O(n) for a point. */
+void kb_arm_block_follow(struct kb_arm_block *b, double lambda);
+void kb_arm_block_follow_point(struct kb_arm_block *b, double lambda, const struct kb_appended *row);
+/* For a point of the kernel values k, and `prior` with itself: no solve says more than *mean and *sd. O(n). */
+void kb_arm_block_bound(const struct kb_arm_block *b, const double *k, double prior, double *mean, double *sd);
 
 #endif

@@ -72,24 +72,28 @@ static void solve(const struct kb_noisy_gram *g, double *x)
 }
 
 /* A pivot that rounding has eaten is lifted. */
-void kb_noisy_gram_append(const struct kb_noisy_gram *g, double *w, struct kb_scratch *s)
+struct kb_appended kb_noisy_gram_append(const struct kb_noisy_gram *g, double *w, const double *probe, size_t n_probe,
+                                        struct kb_scratch *s)
 {
     size_t i = g->tiles != NULL ? g->tiles->n : g->f->n, mark = kb_arena_mark(&s->arena);
     double *row = kb_arena_doubles(&s->arena, kb_tiled_padded(i + 1));
+    struct kb_appended a = {0};
     g->column(g, i, i + 1, s, row);
     double noise = noise_of(g, i), diag = row[i] + noise, floor = pivot_floor(noise, diag);
+    a.along = n_probe > 0 ? kb_dot(n_probe, row, probe) : 0;
     solve(g, row);
-    double schur = diag - kb_dot(i, row, row);
-    if (!(schur >= (1 - ROUNDING) * floor))
+    a.square = kb_dot(i, row, row);
+    if (!(diag - a.square >= (1 - ROUNDING) * floor))
         kb_posterior_count_clamp(g->p);
-    const double pivot = sqrt(schur >= floor ? schur : floor);
+    a.pivot = sqrt(diag - a.square >= floor ? diag - a.square : floor);
     if (w != NULL)
-        w[i] = (w[i] - kb_dot(i, row, w)) / pivot;
+        w[i] = (w[i] - kb_dot(i, row, w)) / a.pivot;
     if (g->tiles != NULL)
-        kb_tiled_append_row(g->tiles, row, pivot);
+        kb_tiled_append_row(g->tiles, row, a.pivot);
     else
-        kb_chol_append_row(g->f, row, pivot);
+        kb_chol_append_row(g->f, row, a.pivot);
     kb_arena_reset(&s->arena, mark);
+    return a;
 }
 
 /* Writes the lower triangle of K + lambda N^-1 where the factor will stand; returns the largest k(s,s): rounding is
@@ -130,7 +134,7 @@ void kb_noisy_gram_factor(const struct kb_noisy_gram *g, struct kb_scratch *s)
     if (g->n_points > 0 && (kb_chol_factor_in_place(g->f, g->n_points) != KB_OK || !is_healthy(g, largest))) {
         g->f->n = 0;
         while (g->f->n < g->n_points)
-            kb_noisy_gram_append(&square, NULL, s);
+            (void)kb_noisy_gram_append(&square, NULL, NULL, 0, s);
     }
     if (g->tiles != NULL)
         kb_tiled_pack(g->tiles, g->f);

@@ -21,9 +21,16 @@ struct kb_noisy_gram {
     struct kb_tiled *tiles;
 };
 
+/* A row that was appended: l = F^-1 k and its pivot, k the new point's kernel values with those before it. */
+struct kb_appended {
+    double square, pivot; /* |l|^2 */
+    double along;         /* k.probe */
+};
 /* Appends the row of the point behind those that the factor has, whose count is there already. w (may be NULL): F^-1 y
- * as far as F goes, and y at the new point, which becomes the next entry of F^-1 y. O(n^2). */
-void kb_noisy_gram_append(const struct kb_noisy_gram *g, double *w, struct kb_scratch *s);
+ * as far as F goes, and y at the new point, which becomes the next entry of F^-1 y. probe: n_probe values, fewer than
+ * there will be points. O(n^2). */
+struct kb_appended kb_noisy_gram_append(const struct kb_noisy_gram *g, double *w, const double *probe, size_t n_probe,
+                                        struct kb_scratch *s);
 /* n_i grows by d. Draws three vectors of n_points (padded: tiled.h) at most. O(n^2). */
 void kb_noisy_gram_raise(const struct kb_noisy_gram *g, size_t i, double d, struct kb_scratch *s);
 /* n_i falls by d of what was raised before, KB_LEAST_COUNT where nothing is left. Draws a vector of n_points. O(n^2).

@@ -21,7 +21,10 @@
  * most is left.
  *
  * F stands in tiles (tiled.h): a decision meets twenty of them once each, and what it takes is the way of their bytes
- * from memory. Where a decision's candidates hold many points, the user's row of G is made once for all.
+ * from memory. Where a decision's candidates hold many points, the user's row of G is made once for all. Under a rule
+ * that reads nothing but which lines mean + u sd are on top, most candidates need no solve: two dot products with
+ * vectors that the block keeps bound mean and deviation (arm_block.c), and those whose line stays below what is known
+ * are left out (top_lines.h).
  *
  * What readers see: the table of blocks and the blocks. A block that is full is replaced by a larger one, made beside
  * them (moves.h). Under forgetting the writer has a second table, of the blocks as they will be.
@@ -29,6 +32,7 @@
  * Cost: a candidate O(n^2) of its own arm's n, nothing for one never learned at; a reward O(n^2); memory O(sum n^2);
  * O(sum n^3 / 3) to fill and for a step of forgetting. */
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,9 +47,11 @@
 #include "posterior/exact.h"
 #include "posterior/influence.h"
 #include "posterior/noisy_gram.h"
+#include "posterior/top_lines.h"
 #include "spec/fields.h"
 
 #define FIRST_ARMS 16u
+#define ROUNDINGS 4.0     /* of a mean whose terms are bounded by themselves */
 #define ROW_READS 3u      /* a value of a row that is made in order takes so much less than one that is sought */
 #define REFUSED_SHARE 0.5 /* of an arm's points: after so many rewards that it had no room for it is filled anew */
 
@@ -329,14 +335,21 @@ static void add_log_det(const struct kb_by_arm *e, struct kb_arm_block *b, size_
     }
 }
 
-/* w and the log determinant, after changes of the block's factor, counts or sums that are no new point. O(n^2). */
+/* What hangs on the block's factor and w. O(n^2). */
+static void follow(const struct kb_by_arm *e, struct kb_arm_block *b)
+{
+    kb_arm_block_follow(b, e->points.base.lambda);
+    b->log_det = 0;
+    add_log_det(e, b, 0);
+}
+
+/* w and all else, after changes of the block's factor, counts or sums that are no new point. O(n^2). */
 static void refresh(const struct kb_by_arm *e, struct kb_arm_block *b)
 {
     for (size_t i = 0; i < b->n; i++)
         b->w[i] = residual_at(e, b, i);
     kb_tiled_solve(kb_widest_lanes(), &b->f, b->w);
-    b->log_det = 0;
-    add_log_det(e, b, 0);
+    follow(e, b);
 }
 
 static void factor(struct kb_by_arm *e, struct kb_arm_block *b, struct kb_scratch *s)
@@ -381,7 +394,8 @@ static void enter(struct kb_by_arm *e, struct kb_arm_block *b, const struct kb_p
     kb_arm_block_push(b, scaled(e, pt->x, room), context_dim(e), e->points.base.support.anchor[i], i, count);
     const struct kb_noisy_gram g = gram_of(&r, b);
     b->w[b->n - 1] = residual_at(e, b, b->n - 1);
-    kb_noisy_gram_append(&g, b->w, s);
+    const struct kb_appended row = kb_noisy_gram_append(&g, b->w, b->probe, b->n_probe, s);
+    kb_arm_block_follow_point(b, e->points.base.lambda, &row);
     add_log_det(e, b, b->n - 1);
     e->squares += 2 * (double)b->n - 1;
     e->n_filled += b->n == 1;
@@ -643,29 +657,115 @@ static struct kb_arm_asker asker_of(const struct kb_by_arm *e, const struct kb_c
     return (struct kb_arm_asker){cand->user, diag_user, row_for(e, cand, diag_user, s), scaled(e, cand->context, room)};
 }
 
+/* A decision's question, and room for its column of any block. */
+struct question {
+    const struct kb_by_arm *e;
+    struct kb_arm_asker asker;
+    double prior, *column, *work, context[KB_MOST_SPACED_DIM];
+};
+
+static void open_question(struct question *q, const struct kb_by_arm *e, const struct kb_candidates *cand,
+                          struct kb_scratch *s)
+{
+    q->e = e;
+    q->column = kb_arena_doubles(&s->arena, kb_tiled_padded(e->largest));
+    q->work = kb_arena_doubles(&s->arena, e->largest);
+    q->asker = asker_of(e, cand, s, q->context);
+    q->prior = kb_arm_kernel_diag(&e->kernel, q->asker.diag, q->asker.context);
+}
+
+/* The arm's block, with its column made; NULL: nothing was learned of the arm. */
+static const struct kb_arm_block *column_of(struct question *q, uint32_t arm)
+{
+    const struct kb_arm_block *b = block_at(&q->e->arms, arm);
+    if (b == NULL || b->n == 0)
+        return NULL;
+    const struct kb_arm_points points = points_of(b);
+    kb_arm_kernel_column(&q->e->kernel, &points, b->n, &q->asker, q->work, q->column);
+    return b;
+}
+
+static void answer(struct question *q, uint32_t arm, double *mean, double *variance)
+{
+    const struct kb_arm_block *b = column_of(q, arm);
+    *mean = q->e->mean;
+    *variance = q->prior;
+    if (b == NULL)
+        return;
+    kb_tiled_solve(kb_widest_lanes(), &b->f, q->column);
+    *mean += kb_dot(b->n, q->column, b->w);
+    *variance = kb_posterior_bounded(&q->e->points.base, q->prior - kb_dot(b->n, q->column, q->column), q->prior);
+}
+
 static void by_arm_predict(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s,
                            double *mean, double *variance)
 {
-    const struct kb_by_arm *e = of_const(p);
     const size_t mark = kb_arena_mark(&s->arena);
-    const enum kb_lanes lanes = kb_widest_lanes();
-    double *column = kb_arena_doubles(&s->arena, kb_tiled_padded(e->largest));
-    double *work = kb_arena_doubles(&s->arena, e->largest);
-    double room[KB_MOST_SPACED_DIM];
-    const struct kb_arm_asker asker = asker_of(e, cand, s, room);
-    const double prior = kb_arm_kernel_diag(&e->kernel, asker.diag, asker.context);
-    for (size_t c = 0; c < cand->n; c++) {
-        const struct kb_arm_block *b = block_at(&e->arms, cand->arms[c]);
-        mean[c] = e->mean;
-        variance[c] = prior;
-        if (b == NULL || b->n == 0)
+    struct question q;
+    open_question(&q, of_const(p), cand, s);
+    for (size_t c = 0; c < cand->n; c++)
+        answer(&q, cand->arms[c], &mean[c], &variance[c]);
+    kb_arena_reset(&s->arena, mark);
+}
+
+/* A decision's candidates as lines mean + u slope, of which `known` have been predicted: their sd is a number. */
+struct narrowing {
+    struct question *q;
+    const struct kb_candidates *cand;
+    double beta, *mean, *sd, *most; /* most: of an sd */
+    struct kb_top_lines known;
+};
+
+/* No solve yet. Arms never learned at are alike, and stand for one line. */
+static void bound_all(struct narrowing *n)
+{
+    const double mu = n->q->e->mean, sd = sqrt(n->q->prior);
+    for (size_t c = 0; c < n->cand->n; c++) {
+        const struct kb_arm_block *b = column_of(n->q, n->cand->arms[c]);
+        n->mean[c] = mu;
+        n->sd[c] = sd;
+        if (b == NULL && n->known.n == 0)
+            kb_top_lines_add(&n->known, mu, n->beta * sd);
+        if (b == NULL)
             continue;
-        const struct kb_arm_points points = points_of(b);
-        kb_arm_kernel_column(&e->kernel, &points, b->n, &asker, work, column);
-        kb_tiled_solve(lanes, &b->f, column);
-        mean[c] += kb_dot(b->n, column, b->w);
-        variance[c] = kb_posterior_bounded(p, prior - kb_dot(b->n, column, column), prior);
+        kb_arm_block_bound(b, n->q->column, n->q->prior, &n->mean[c], &n->most[c]);
+        n->mean[c] += mu + ROUNDINGS * DBL_EPSILON * fabs(mu);
+        n->sd[c] = (double)NAN;
     }
+}
+
+static void predict_if_needed(struct narrowing *n, size_t c)
+{
+    double variance;
+    if (!isnan(n->sd[c]) || !kb_top_lines_reach(&n->known, n->mean[c], n->beta * n->most[c]))
+        return;
+    answer(n->q, n->cand->arms[c], &n->mean[c], &variance);
+    n->sd[c] = sqrt(variance);
+    kb_top_lines_add(&n->known, n->mean[c], n->beta * n->sd[c]);
+}
+
+/* The one of the highest mean and the one of the steepest line first: few others reach above these two. */
+static void by_arm_predict_lines(const struct kb_posterior *p, const struct kb_candidates *cand, double beta,
+                                 struct kb_scratch *s, double *mean, double *sd)
+{
+    const size_t mark = kb_arena_mark(&s->arena);
+    struct question q;
+    struct narrowing n = {.q = &q, .cand = cand, .beta = beta, .mean = mean, .sd = sd};
+    size_t highest = 0, steepest = SIZE_MAX;
+    n.most = kb_arena_doubles(&s->arena, cand->n);
+    open_question(&q, of_const(p), cand, s);
+    bound_all(&n);
+    for (size_t c = 0; c < cand->n; c++) {
+        if (mean[c] > mean[highest])
+            highest = c;
+        if (isnan(sd[c]) && (steepest == SIZE_MAX || n.most[c] > n.most[steepest]))
+            steepest = c;
+    }
+    predict_if_needed(&n, highest);
+    if (steepest != SIZE_MAX)
+        predict_if_needed(&n, steepest);
+    for (size_t c = 0; c < cand->n; c++)
+        predict_if_needed(&n, c);
     kb_arena_reset(&s->arena, mark);
 }
 
@@ -687,7 +787,7 @@ static void by_arm_influence(const struct kb_posterior *p, const struct kb_candi
     const struct kb_arm_points points = points_of(b);
     kb_arm_kernel_column(&e->kernel, &points, b->n, &asker, work, column);
     kb_tiled_solve(kb_widest_lanes(), &b->f, column);
-    kb_tiled_solve_t(&b->f, column);
+    kb_tiled_solve_t(kb_widest_lanes(), &b->f, column);
     for (size_t i = 0; i < b->n; i++)
         in->weight[b->support[i]] = column[i] / e->points.count[b->support[i]];
 }
@@ -794,7 +894,7 @@ static enum kb_err load_block(struct kb_by_arm *e, struct kb_arm_block *b, struc
         if (!isfinite(b->w[i]))
             return KB_ECORRUPT;
     KB_TRY(kb_tiled_load(&b->f, b->n, r));
-    add_log_det(e, b, 0);
+    follow(e, b);
 out:
     return rc;
 }
@@ -829,6 +929,7 @@ const struct kb_posterior_ops kb_posterior_by_arm_ops = {
     .grow_arms = by_arm_grow_arms,
     .bytes_with = by_arm_bytes_with,
     .predict = by_arm_predict,
+    .predict_lines = by_arm_predict_lines,
     .influence = by_arm_influence,
     .tells_users = by_arm_tells_users,
     .log_det = by_arm_log_det,

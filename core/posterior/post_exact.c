@@ -92,7 +92,7 @@ static void exact_learn(struct kb_posterior *p, const struct kb_point *pt, doubl
         e->count[i] = d_count;
         e->sum[i] = d_sum;
         const struct kb_noisy_gram g = gram_of(e, &e->f, 1);
-        kb_noisy_gram_append(&g, NULL, s);
+        (void)kb_noisy_gram_append(&g, NULL, NULL, 0, s);
     } else {
         e->sum[i] += d_sum;
         const struct kb_noisy_gram g = gram_of(e, &e->f, 1);

@@ -56,6 +56,13 @@ bool kb_posterior_can_narrow(const struct kb_posterior *p, size_t n_candidates, 
 void kb_posterior_predict_top(const struct kb_posterior *p, const struct kb_candidates *cand, double beta, size_t n_top,
                               struct kb_scratch *s, double *mean, double *sd);
 size_t kb_posterior_top_bytes(const struct kb_posterior *p, size_t n_candidates);
+/* Where only those lines mean + u beta sd are wanted that are on top of the others at some u from 0 to 40
+ * (KB_MOST_U): mean and sd of all
+ * candidates whose line is, or ties with one that is, as predict computes them. Of others the mean may be larger, but
+ * below what is on top at u = 0, and sd be NaN. has_lines: whether it is to be had. [shared] */
+bool kb_posterior_has_lines(const struct kb_posterior *p);
+void kb_posterior_predict_lines(const struct kb_posterior *p, const struct kb_candidates *cand, double beta,
+                                struct kb_scratch *s, double *mean, double *sd);
 /* predict for n <= 64 of the candidates, at[i]; mean[at[i]] and sd[at[i]] are set. [shared] */
 void kb_posterior_predict_at(const struct kb_posterior *p, const struct kb_candidates *cand, const size_t *at, size_t n,
                              struct kb_scratch *s, double *mean, double *sd);

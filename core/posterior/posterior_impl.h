@@ -44,6 +44,9 @@ struct kb_posterior_ops {
     /* mean and variance of the candidates by other ways than a block; NULL: by predict_block. */
     void (*predict)(const struct kb_posterior *p, const struct kb_candidates *cand, struct kb_scratch *s, double *mean,
                     double *variance);
+    /* kb_posterior_predict_lines; NULL: all are predicted. */
+    void (*predict_lines)(const struct kb_posterior *p, const struct kb_candidates *cand, double beta,
+                          struct kb_scratch *s, double *mean, double *sd);
     /* block: support x n_c kernel values, solved in place: cov(s, s') = k(s, s') - w.w', over a dictionary that of what
      * it has of them, lambda w.w'. diag: k(c, c); mean and variance out. */
     void (*predict_block)(const struct kb_posterior *p, double *block, size_t ld, size_t n_c, const double *diag,

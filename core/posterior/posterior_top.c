@@ -12,6 +12,8 @@
  * Numerical notes. Both means have rounding errors of their own. `slack` is what they may differ by (nystrom_weights),
  * so nobody who is among the best by the usual prediction is left out.
  *
+ * Lines of which those on top are wanted are the representation's own affair (post_by_arm.c).
+ *
  * Cost: O(C m (dim + 1)), and O(m^2) for each of those predicted; no allocation. */
 #include <math.h>
 
@@ -38,6 +40,18 @@ bool kb_posterior_can_narrow(const struct kb_posterior *p, size_t n_candidates, 
 {
     return p->ops->weights != NULL && n_top > 0 && n_top <= KB_MOST_TOP && n_candidates >= LEAST_CANDIDATES &&
            p->support.n > 0;
+}
+
+/* Deviations that know open decisions are another posterior's. */
+bool kb_posterior_has_lines(const struct kb_posterior *p)
+{
+    return p->ops->predict_lines != NULL && kb_posterior_of_sd(p) == p;
+}
+
+void kb_posterior_predict_lines(const struct kb_posterior *p, const struct kb_candidates *cand, double beta,
+                                struct kb_scratch *s, double *mean, double *sd)
+{
+    p->ops->predict_lines(p, cand, beta, s, mean, sd);
 }
 
 static void note(struct top *t, double score)

@@ -21,6 +21,8 @@
  * cross. So a line that is below there is below everywhere. Lines that equal l bit by bit are counted in place of being
  * sorted: most of a large catalogue is unseen, and unseen arms share one line, the steepest.
  *
+ * A line without a slope is one that is known to be below (kb_posterior_predict_lines), and is dropped likewise.
+ *
  * Cost: O(C), and O(c log c) for the c lines that are left. No allocation. */
 #include "rules/policy.h"
 
@@ -28,8 +30,7 @@
 #include <stdbool.h>
 
 #include "base/sort.h"
-
-#define MOST_U 40.0 /* beyond it the half-normal has no mass that a double could hold */
+#include "posterior/top_lines.h"
 
 struct lines {
     const double *mean, *slope;
@@ -72,13 +73,17 @@ static size_t keep(struct lines *l, size_t n, size_t *kept)
 {
     size_t first = 0, n_kept = 0;
 
-    for (size_t i = 1; i < n; i++) {
+    while (isnan(l->slope[l->last]))
+        first = ++l->last;
+    for (size_t i = first + 1; i < n; i++) {
+        if (isnan(l->slope[i]))
+            continue;
         if (l->mean[i] > l->mean[first] || (l->mean[i] == l->mean[first] && l->slope[i] > l->slope[first]))
             first = i;
         if (is_flatter(l, l->last, i))
             l->last = i;
     }
-    const double u = l->slope[l->last] > l->slope[first] ? fmin(crossing(l, first, l->last), MOST_U) : 0;
+    const double u = l->slope[l->last] > l->slope[first] ? fmin(crossing(l, first, l->last), KB_MOST_U) : 0;
     const double top = fmax(value_at(l, first, u), value_at(l, l->last, u));
     for (size_t i = 0; i < n; i++) {
         if (is_last(l, i))

@@ -51,7 +51,8 @@ void kb_quad_argmax(size_t n, const double *mean, const double *sd, double *prob
 size_t kb_quad_bytes(size_t n); /* arena bytes one call may draw */
 
 /* P(mean_i + u slope_i is the largest) for one u ~ |N(0,1)|, slope_i >= 0; lines that are equal up to KB_TIE share
- * alike. Absolute error some 1e-15. Not renormalised. O(n log n). */
+ * alike. Absolute error some 1e-15. Not renormalised. O(n log n). A slope that is NaN: the line is known to be nowhere
+ * on top, 0; not so all of them. */
 void kb_envelope_argmax(size_t n, const double *mean, const double *slope, double *probability, struct kb_arena *arena);
 size_t kb_envelope_bytes(size_t n);
 

@@ -61,15 +61,16 @@ static void add_candidate(struct learning *l, const struct ld_decisions *log, co
                                              l->spec.arm_dim > 0 && ev->features != NULL ? ev->features[i] : NULL};
 }
 
-/* The engine on the first n of l->candidate. The draw itself is not looked at: the replay makes its own. */
-static int ask(struct learning *l, const struct ld_logged *ev, size_t n, struct kb_scratch *s, struct kb_decision *out,
-               struct ld_message *why)
+/* The engine on the first n of l->candidate, with the values of n_shown of them (0: all). The draw itself is not looked
+ * at: the replay makes its own. */
+static int ask(struct learning *l, const struct ld_logged *ev, size_t n, size_t n_shown, struct kb_scratch *s,
+               struct kb_decision *out, struct ld_message *why)
 {
     const struct kb_query q = {.user = ev->user,
                                .context = l->spec.context_dim > 0 ? ev->context : NULL,
                                .candidates = l->candidate,
                                .n_candidates = n,
-                               .n_shown = 1};
+                               .n_shown = n_shown};
     struct kb_errmsg msg = {"", ""};
 
     return complain(ld_shadow_decide(l->shadow, &q, s, out, &msg), &msg, why);
@@ -87,7 +88,7 @@ static int learning_propensities(struct ld_ope_policy *p, const struct ld_decisi
             return -1;
         for (size_t i = 0; i < ev->n; i++)
             add_candidate(l, log, ev, i, i);
-        if (ask(l, ev, ev->n, l->scratch, &d, why) != 0)
+        if (ask(l, ev, ev->n, 1, l->scratch, &d, why) != 0)
             return -1;
         l->last.epoch = ev->epoch;
         l->last.propensity = d.propensity;
@@ -107,7 +108,7 @@ int ld_ope_policy_predict(struct ld_ope_policy *p, const struct ld_decisions *lo
         return -1;
     for (size_t i = 0; i < n; i++)
         add_candidate(l, log, ev, i, which[i]);
-    const int rc = ask(l, ev, n, l->other, &d, why);
+    const int rc = ask(l, ev, n, 0, l->other, &d, why);
     for (size_t i = 0; rc == 0 && i < n; i++)
         mean[i] = d.mean[i];
     return rc;

@@ -137,29 +137,47 @@ START_TEST(what_a_solve_leaves_over_is_rounding)
 }
 END_TEST
 
-/* x of all magnitudes that leave S - x x^T definite, from every place within a tile and behind it. */
 START_TEST(a_transposed_solve_is_that_of_the_square)
 {
+    for (size_t o = 0; o < N_ORDERS; o++)
+        for (enum kb_lanes lanes = KB_LANES_2; lanes <= kb_widest_lanes(); lanes++) {
+            const size_t n = orders[o], room = kb_tiled_padded(n);
+            set_up(n, 40 + o);
+            kb_tiled_pack(&f, &c);
+            double *x = kbt_array(room + 1), *y = kbt_array(n + 1);
+            kbt_random_normal(n, 7, x);
+            memcpy(y, x, n * sizeof *x);
+            for (size_t i = n; i < room; i++)
+                x[i] = (double)NAN; /* what is there is not read */
+            x[room] = 3;            /* stays */
+            kb_tiled_solve_t(lanes, &f, x);
+            kb_chol_solve_lt(&c, y);
+            for (size_t i = 0; i < n; i++)
+                ck_assert(kbt_close(x[i], y[i], 1e-11));
+            ck_assert_double_eq(x[room], 3);
+            free(x);
+            free(y);
+            close_all();
+        }
+}
+END_TEST
+
+START_TEST(the_sum_of_squares_is_the_trace)
+{
     for (size_t o = 0; o < N_ORDERS; o++) {
-        const size_t n = orders[o];
-        set_up(n, 40 + o);
+        double sum = 0;
+        set_up(orders[o], 60 + o);
         kb_tiled_pack(&f, &c);
-        double *x = kbt_array(n + 1), *y = kbt_array(n + 1);
-        kbt_random_normal(n, 7, x);
-        memcpy(y, x, n * sizeof *x);
-        x[n] = 3; /* stays: nothing behind the vector is touched */
-        kb_tiled_solve_t(&f, x);
-        kb_chol_solve_lt(&c, y);
-        for (size_t i = 0; i < n; i++)
-            ck_assert(kbt_close(x[i], y[i], 1e-11));
-        ck_assert_double_eq(x[n], 3);
-        free(x);
-        free(y);
+        for (size_t j = 0; j < c.n; j++)
+            for (size_t i = j; i < c.n; i++)
+                sum += c.l[j * c.cap + i] * c.l[j * c.cap + i];
+        ck_assert(kbt_close(kb_tiled_square(&f), sum, 1e-12));
         close_all();
     }
 }
 END_TEST
 
+/* x of all magnitudes that leave S - x x^T definite, from every place within a tile and behind it. */
 START_TEST(a_downdate_is_the_factor_of_the_changed_matrix)
 {
     for (size_t o = 1; o < N_ORDERS; o++)
@@ -263,7 +281,7 @@ int main(void)
 {
     return KBT_RUN("tiled", what_is_packed_is_unpacked, rows_that_are_appended_stand_where_packing_puts_them,
                    what_a_solve_leaves_over_is_rounding, a_transposed_solve_is_that_of_the_square,
-                   a_downdate_is_the_factor_of_the_changed_matrix,
+                   the_sum_of_squares_is_the_trace, a_downdate_is_the_factor_of_the_changed_matrix,
                    a_downdate_beyond_definiteness_is_refused_and_changes_nothing,
                    four_and_eight_lanes_have_the_same_bits, a_file_gives_the_factor_back_or_is_refused);
 }

@@ -202,6 +202,31 @@ START_TEST(units_of_the_rewards_do_not_matter)
 }
 END_TEST
 
+/* Lines that are below all others stand in for those whose slope nobody has computed. */
+START_TEST(a_line_without_a_slope_changes_nothing)
+{
+    double mean[MOST], slope[MOST], p[MOST], of[2][MOST], q[MOST];
+
+    for (uint64_t key = 0; key < 400; key++) {
+        const size_t n = 1 + (size_t)(20 * uniform(key, 7000));
+        size_t n_all = 0;
+        random_lines(key, n, mean, slope);
+        argmax(n, mean, slope, p);
+        for (size_t i = 0; i < n; i++) {
+            for (uint64_t k = 0; k < 2 && uniform(key, 8000 + 2 * i + k) < 0.5; k++) {
+                of[0][n_all] = -20 - uniform(key, 9000 + n_all);
+                of[1][n_all++] = (double)NAN;
+            }
+            of[0][n_all] = mean[i];
+            of[1][n_all++] = slope[i];
+        }
+        argmax(n_all, of[0], of[1], q);
+        for (size_t i = 0, at = 0; i < n_all; i++)
+            ck_assert(q[i] == (isnan(of[1][i]) ? 0 : p[at++]));
+    }
+}
+END_TEST
+
 /* The two worst cases of an envelope: all lines are on it, or all are nearly one. And the one that is met: nearly all
  * are the same. Sorting dominates, so twice the lines cost little more than twice as much. */
 START_TEST(a_large_catalogue_is_quick)
@@ -239,5 +264,6 @@ int main(void)
 {
     return KBT_RUN("envelope", propensities_equal_the_integral, two_lines_have_a_closed_form,
                    lines_come_on_top_as_often_as_said, without_deviations_the_best_means_share, a_single_line_has_all,
-                   equal_arms_are_shown_alike, units_of_the_rewards_do_not_matter, a_large_catalogue_is_quick);
+                   equal_arms_are_shown_alike, units_of_the_rewards_do_not_matter,
+                   a_line_without_a_slope_changes_nothing, a_large_catalogue_is_quick);
 }
