@@ -326,7 +326,7 @@ league: all ## an hour or more: the rows beside other algorithms on tasks whose 
 	$(PYTHON) tools/league/report.py $(BUILD)/bench/league.jsonl docs/QUALITY.md
 beside-vw: all ## half an hour: what laplaced and Vowpal Wabbit decide on the same tasks and by the same log; writes docs/BESIDE_VW.md: make beside-vw VW=/path/to/vw DATA=FOLDER
 	@mkdir -p $(BUILD)/bench
-	$(PYTHON) tools/league/league.py $(OUT) $(BUILD)/bench/beside-vw.jsonl --league "classes network" --seeds $(SEEDS) $(if $(DATA),--data "$(DATA)") --vw "$(VW)" $(ARGS)
+	$(PYTHON) tools/league/league.py $(OUT) $(BUILD)/bench/beside-vw.jsonl --league "classes network" --rows "laplaced,laplaced-kors,ts,ucb,Beta-TS,LinUCB,eps-greedy,VW squarecb,VW eps,uniform" --seeds $(SEEDS) $(if $(DATA),--data "$(DATA)") --vw "$(VW)" $(ARGS)
 	$(PYTHON) tools/league/report.py $(BUILD)/bench/beside-vw.jsonl docs/BESIDE_VW.md --table
 	$(PYTHON) tools/league/vw_log.py $(OUT) $(BUILD)/bench/vw-log.jsonl --vw "$(VW)" --page docs/BESIDE_VW.md
 SIZE ?= 10000
