@@ -150,7 +150,7 @@ def page(lines, picture):
     return f"""# Quality of decisions
 
 What the default row and others earn on tasks whose truth is known, losses included. `make league` plays all tasks and writes this page; `make league
-LEAGUE="ab town" SEEDS=20` plays parts of it anew, `DATA=FOLDER` adds people and clicks that are not in the repository, `VW=PATH` adds Vowpal Wabbit. Figures here are
+LEAGUE="ab town" SEEDS=20` plays parts of it anew, `DATA=FOLDER` adds people and clicks that are not in the repository, `VW=PATH` adds Vowpal Wabbit (on some tasks: [BESIDE_VW.md](BESIDE_VW.md)). Figures here are
 of {' or '.join(map(str, lines.seeds))} seeds, ± one standard error; OpenBLAS kernels {', '.join(sorted(lines.cores))}. Ours are driven over HTTP, one decision after the other, at a server
 with `--finish-builds`: a run can be repeated bit by bit ([0073](decisions/0073-decisions-are-a-function.md)).
 
