@@ -92,7 +92,8 @@ def examples(schema, key="x"):
         return [array_example(schema, key)]
     if name_of(schema) == "Moment":  # a time; what a key is called says which comes first
         return [f"20{40 + len(key)}-11-22T09:00:00{end}" for end in ("Z", ".500Z")]
-    return [{"string": key, "boolean": True, "null": None}.get(kinds[0], number_inside(plain))] + [None] * ("null" in kinds)
+    named = key if re.search(plain.get("pattern", ""), key) else f"/{key}"
+    return [{"string": named, "boolean": True, "null": None}.get(kinds[0], number_inside(plain))] + [None] * ("null" in kinds)
 
 
 def is_map(plain):
@@ -143,7 +144,8 @@ def numbers(plain):
 def strings(plain):
     most, pattern = plain["x-maxBytes"], re.compile(plain.get("pattern", ""))
     yield "", plain["minLength"] == 0
-    yield from (("x" * most, True), ("x" * (most + 1), False))
+    longest = "x" * most if pattern.search("x" * most) else "/" + "x" * (most - 1)
+    yield from ((longest, True), (longest + "x", False))
     yield from ((text, bool(pattern.search(text))) for text in ("é" * (most // 2), ".x", "x.Y_9-"))
     yield "é" * (most // 2) + "x" * (most % 2 + 1), False
     yield from ((f"a{c}b", False) for c in "\x01\t\n\x1f\x7f\x80\x9b\x9f")
