@@ -168,8 +168,8 @@ c-tests: core-tests server-tests tool-tests paper-tests cluster-tests fuzz-tests
 SETUP ?= sh tools/setup.sh
 wants = $(if $(filter $(2),$(MAKECMDGOALS)),$(1))
 lacks = $(if $(shell command -v $(1)),,$(2))
-WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
-    $(call wants,--test,test test-% check-cluster acceptance-cluster run-cluster layers walks lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league) \
+WANTED := $(strip $(call wants,--build,setup run run-cluster tour) $(call wants,--paper,paper) $(call wants,--league,league beside-vw) $(call wants,--fuzz,fuzz) $(call wants,--lint,lint) \
+    $(call wants,--test,test test-% check-cluster acceptance-cluster run-cluster layers walks lint coverage peeking regret contract asan tsan fuzz soak soak-% bench bench-% league beside-vw) \
     $(call wants,--package,deb deb-before test-package test-hammered test-deb) $(call wants,--hammer,test-hammered) $(call wants,--patroni,check-cluster acceptance-cluster) $(call wants,--test --browser,console-pictures) $(call wants,--pages,pages install) $(call wants,--image,image test-image) \
     $(call wants,--proxies,test-proxies) $(call wants,--cluster,test-pg check-cluster acceptance-cluster run-cluster test-monitoring bench-scale bench-servers) $(call wants,--monitoring,test-monitoring) $(call lacks,valgrind,$(call wants,--bench,bench-check bench-record bench-alone)) $(call lacks,npm,$(call wants,--contract,contract)) \
     $(call lacks,clang-format,$(call wants,--lint,format format-check)))
