@@ -80,7 +80,7 @@ def test_windows_have_their_length_whoever_decides(skewed):
     at = {(e["type"], e["decision"]): seconds(e["at"]) for e in events if "decision" in e}
     assert {d for kind, d in at if kind == "rewarded"} == set(decisions[0::2])
     until = {e["decision"]: seconds(e["expires_at"]) for e in events if e["type"] == "decided"}
-    for decision in decisions:  # it was decided some moments before its line was written
-        assert 5 <= until[decision] - at["decided", decision] <= 8.001, decision
+    for decision in decisions:  # it was decided some moments before its line was written; lines of a turn bear the time of its beginning
+        assert 5 <= until[decision] - at["decided", decision] <= 8.5, decision
     for decision in decisions[1::2]:
         assert at["expired", decision] >= until[decision], decision
