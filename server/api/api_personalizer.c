@@ -114,21 +114,12 @@ static struct ranking *read_rank(struct ld_call *c, bool has_slots, struct ld_do
     *k = (struct ranking){.request = c->request, .doc = doc};
     (void)ld_tenant_dims(c->tenant, doc, &context_dim, &arm_dim);
     k->has_features = context_dim > 0 || arm_dim > 0;
-    k->is_to_explain = k->has_features && !has_slots && ld_tenant_explains(c->tenant);
+    k->is_to_explain = k->has_features && !has_slots && ld_request_is_kept(c->request) && ld_tenant_explains(c->tenant);
     return ld_decode_rank(doc, has_slots, &k->rank, p) == 0 ? k : NULL;
 }
 
-/* Whether explaining it may take so long that it is to be done beside the serving threads. */
-static bool is_long(const struct ld_call *c, const struct ranking *k)
-{
-    struct ld_size size;
-    if (!k->is_to_explain)
-        return false;
-    ld_tenant_size(c->tenant, &size);
-    return ld_call_is_long(c, ld_price_decision(&size, LD_MOST_WITHOUT + 1, 1));
-}
-
-/* What cannot be explained, of too many features, is decided all the same. 0, or -1 with *p: nothing was recorded. */
+/* What cannot be explained, of too many features or for the tenant's rate, is decided all the same: a decision that is
+ * thrown away was paid for. 0, or -1 with *p: nothing was recorded. */
 static int explain(struct ld_call *c, struct ranking *k, const struct ld_op *op, struct ld_problem *p)
 {
     struct ld_doc *doc = NULL;
@@ -142,7 +133,7 @@ static int explain(struct ld_call *c, struct ranking *k, const struct ld_op *op,
     free(answer);
     ld_doc_free(doc);
     free(text);
-    if (p->status == 400)
+    if (p->status == 400 || p->status == 429)
         ld_problem_init(p);
     return p->status == 0 ? 0 : -1;
 }
@@ -150,14 +141,22 @@ static int explain(struct ld_call *c, struct ranking *k, const struct ld_op *op,
 static int decide_and_explain(struct ld_call *c, struct ranking *k, struct ld_op *op, struct ld_problem *p)
 {
     struct ld_select select = {.decision = NULL};
-    if (is_long(c, k))
-        return 1;
     const int rc = ld_call_decide(c, op, &select, p);
     return rc == 0 && k->is_to_explain && op->answer != NULL ? explain(c, k, op, p) : rc;
 }
 
+/* Explaining maps the whole body once for each feature, however small the model is: not in a serving thread. */
+static bool is_beside(const struct ld_call *c, bool has_slots)
+{
+    return !has_slots && ld_tenant_explains(c->tenant) && !ld_request_is_kept(c->request);
+}
+
 static bool decide(struct ld_call *c, bool has_slots, struct ld_reply *out)
 {
+    if (is_beside(c, has_slots)) {
+        ld_call_beside(c);
+        return false;
+    }
     struct ld_problem *p = out->problem;
     struct ld_doc *doc = NULL;
     struct ranking *k = ld_call_parse(c, &doc, p) == 0 ? read_rank(c, has_slots, doc, p) : NULL;

@@ -89,7 +89,7 @@ static bool is_id(const char *text)
     for (size_t i = 0; i < n;) {
         const unsigned char *at = (const unsigned char *)text + i;
         const size_t length = ld_text_utf8_length(at);
-        if (length == 0 || *at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0))
+        if (length == 0 || ld_text_is_control(text + i))
             return false;
         i += length;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/feature_names.h"
+#include "base/text.h"
 
 #define MOST_NUMBER 9007199254740991.0 /* 2^53 - 1: beyond it two users would be one */
 
@@ -13,7 +14,7 @@ static const char *next_name(const char *pointer, char name[LD_NAMES_POINTER_BYT
     size_t n = 0;
 
     for (pointer++; *pointer != '\0' && *pointer != '/'; pointer++) {
-        if (*pointer == '~')
+        if (*pointer == '~' && pointer[1] != '\0')
             name[n++] = *++pointer == '1' ? '/' : '~';
         else
             name[n++] = *pointer;
@@ -70,9 +71,14 @@ struct search {
 
 static void take_text(struct search *s, const struct ld_named_value *v)
 {
-    if (v->n > LD_NAMES_USER_BYTES)
+    if (v->n > LD_NAMES_USER_BYTES) {
         s->fault = "expected the id of a user, of at most 256 bytes";
-    else
+        return;
+    }
+    for (size_t i = 0; i < v->n; i++)
+        if (ld_text_is_control(v->text + i))
+            s->fault = "expected the id of a user, without control characters";
+    if (s->fault == NULL)
         memcpy(s->id, v->text, v->n + 1);
 }
 

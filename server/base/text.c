@@ -98,6 +98,12 @@ void ld_text_lit(struct ld_text *t, const char *s)
     ld_text_raw(t, s, strlen(s));
 }
 
+bool ld_text_is_control(const char *s)
+{
+    const unsigned char c = (unsigned char)s[0];
+    return c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)s[1] < 0xa0);
+}
+
 /* Length of the UTF-8 sequence at s (NUL-terminated), 0 when it is none: over-long forms, surrogates and values
  * beyond U+10FFFF are refused (RFC 3629). The rows are those of RFC 3629, section 4: only the second byte has ranges
  * of its own. */

@@ -34,6 +34,8 @@ void ld_text_strings(struct ld_text *t, const char *const *s, size_t n);
 
 /* Bytes of the UTF-8 character at s (NUL-terminated), 0 when it is none. */
 size_t ld_text_utf8_length(const unsigned char *s);
+/* Whether a control character begins at s (NUL-terminated): of ASCII, or one of U+0080 to U+009F. */
+bool ld_text_is_control(const char *s);
 
 void ld_text_item(struct ld_text *t);                  /* before a value in an array: the comma when due */
 void ld_text_key(struct ld_text *t, const char *name); /* "name": with the comma when due; name needs no escapes */

@@ -142,8 +142,7 @@ void *ld_in_alloc(struct ld_in *in, size_t n, size_t size)
  * there was a time when they were let pass. */
 static bool is_control(const struct ld_in *in, const char *s)
 {
-    const unsigned char c = (unsigned char)s[0], next = c == 0xc2 ? (unsigned char)s[1] : 0xff;
-    return c < 0x20 || c == 0x7f || (next < 0xa0 && !in->is_log);
+    return ld_text_is_control(s) && ((unsigned char)*s < 0x80 || !in->is_log);
 }
 
 /* A number where `what` belongs, such as "ids are strings": shown as the string that was meant, where none of its

@@ -1,5 +1,7 @@
 """`inferenceExplanation` of Rank, where the service configuration has `isInferenceExplainabilityEnabled`: a score is the mean less that of the same question
 without the feature, whose vector an independent mapping makes."""
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from harness import Client, Server
@@ -160,16 +162,41 @@ def test_a_refused_rank_is_refused_as_before(api, name):
 
 
 def test_explaining_is_paid_for(api, name):
-    """What it takes from the tenant's rate grows with the features; a rank that is over the rate leaves no line."""
+    """A rank that is explained costs two requests and more. What the rate has for the decision alone is decided and told without: else a tenant that asks
+    again as soon as Retry-After says so would pay for decisions and never get one. A rank that is over the rate leaves no line."""
     learned(api, name)
     service(api, name, ON)
-    api.call("PUT", f"/tenants/{name}/limits", {"rate": 0.001, "burst": 3})
+    api.call("PUT", f"/tenants/{name}/limits", {"rate": 0.001, "burst": 3.5})
     answers = [api.call("POST", path("rank"), {**BODY, "eventId": f"e{i}"}, tenant=name, expect=(201, 429)) for i in range(4)]
-    assert [a.status for a in answers].count(429) >= 2  # a rank costs two requests
+    assert [a.status for a in answers] == [201, 201, 429, 429]
+    assert ["inferenceExplanation" in a.json for a in answers[:2]] == [True, False]
+    assert "Laplaced-Ignored" not in answers[0].headers and answers[1].headers["Laplaced-Ignored"] == "isInferenceExplainabilityEnabled"
     assert answers[-1].json["error"]["code"] == "TooManyRequests"
     api.call("PUT", f"/tenants/{name}/limits", {"rate": 0})
     lines = [e["decision"] for e in api.events(name) if e["type"] == "decided"]
     assert lines == [f"e{i}" for i, a in enumerate(answers) if a.status == 201]
+
+
+def test_it_is_explained_beside_the_serving_threads(boot, name):
+    """However small the model: a body of embeddings is mapped once for each feature. A line of one place says who waits in it: ranks that are explained, and no others."""
+    server = boot("--finish-builds", "--max-work", "1")
+    api = Client(server)
+    api.put_tenant(name, algorithm="lin-ucb", features={"mapping": "names-1", "dim": 2048})
+    body = {"contextFeatures": [{**{f"n{i}": i for i in range(150)}, **{f"e{k}": [0.5] * 200 for k in range(3)}}], "actions": ACTIONS}
+
+    def ranked(_):
+        return Client(server).call("POST", path("rank"), body, tenant=name, expect=(201, 500))
+
+    def all_at_once():
+        with ThreadPoolExecutor(24) as clients:
+            return list(clients.map(ranked, range(24)))
+
+    assert {a.status for a in all_at_once()} == {201}
+    service(api, name, ON)
+    answers = all_at_once()
+    assert {a.status for a in answers} == {201, 500}
+    assert all("inferenceExplanation" in a.json for a in answers if a.status == 201)
+    assert all("too many requests wait" in a.text for a in answers if a.status == 500)
 
 
 def test_it_outlasts_a_restart(boot, name):

@@ -1,7 +1,9 @@
 """`features.user`: a JSON pointer into the context says who the user is, of a Rank and of the lines of a dsjson log, and what stands there is no feature."""
+import http.server
 import json
 import random
 import subprocess
+import threading
 
 import pytest
 
@@ -68,7 +70,7 @@ def test_a_bad_pointer_is_refused_by_its_field(api, name, pointer):
     api.call("GET", f"/tenants/{name}", expect=404)
 
 
-@pytest.mark.parametrize("value", [True, {}, {"id": "x"}, 1.5, -1, 2 ** 53, "x" * 257, ["a", {"b": 1}]])
+@pytest.mark.parametrize("value", [True, {}, {"id": "x"}, 1.5, -1, 2 ** 53, "x" * 257, "a\u0001b", "\x7f", "a\u0085", ["a", {"b": 1}]])
 def test_what_is_no_id_is_refused_by_its_place(api, name, value):
     api.put_tenant(name, algorithm="ek-ucb", features=mapping())
     before = api.events(name)
@@ -185,6 +187,42 @@ def test_a_line_whose_user_is_no_id_is_named(api, server, name, tmp_path):
     done = run_ctl(server, "--tenant", name, "import", "--format", "dsjson", file, expect=1)
     assert "/user/id: expected the id of a user" in done
     assert [e for e in api.events(name) if e["type"] == "observed"] == []
+
+
+def test_a_line_whose_user_has_control_characters_is_a_faulty_line(api, server, name, tmp_path):
+    """And not a batch that the server refuses: --skip-bad passes it, and imports the others."""
+    api.put_tenant(name, algorithm="ek-ucb", features=mapping())
+    file = written(tmp_path, [dsjson(i, [{"user": {"id": user}}], 0, -1.0) for i, user in enumerate(["a\u0001b", "ann", "a\u0085", "bob"])])
+    done = run_ctl(server, "--tenant", name, "import", "--format", "dsjson", file, expect=1)
+    assert "/user/id: expected the id of a user, without control characters" in done
+    assert [e for e in api.events(name) if e["type"] == "observed"] == []
+    run_ctl(server, "--tenant", name, "import", "--format", "dsjson", "--skip-bad", "2", file)
+    assert [e["user"] for e in api.events(name) if e["type"] == "observed"] == ["ann", "bob"]
+
+
+@pytest.mark.parametrize("pointer", ["/user~", "/user~2", "user", "/a" * 9, "/"])
+def test_a_pointer_that_no_server_of_ours_tells_is_refused_by_the_importer(name, tmp_path, pointer):
+    """As of a server of another version, or of what is no laplaced at all."""
+    features = {"dim": DIM, "seed": SEED, "mapping": "names-1", "user": pointer}
+    told = json.dumps({"configuration": {"algorithm": "ek-ucb", "context_dim": DIM, "arm_dim": DIM, "features": features}}).encode()
+
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(told)))
+            self.end_headers()
+            self.wfile.write(told)
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        done = subprocess.run([CTL, "--server", f"http://127.0.0.1:{other.server_address[1]}", "--tenant", name, "import", "--format", "dsjson",
+                               written(tmp_path, [dsjson(0, [{"user": 3}], 0, -1.0)])], capture_output=True, text=True, timeout=60)
+        other.shutdown()
+    assert done.returncode == 1 and "user that this program does not know" in done.stderr
 
 
 def test_the_pointer_is_of_the_mapping_and_stays_once_there_are_vectors(api, name):

@@ -36,6 +36,7 @@ static int read_weight(void *arg, const char *key, const struct json_t *v)
 static int read_mapping(const struct json_t *features, struct ld_name_map *out)
 {
     const char *mapping = lc_json_text(features, "mapping"), *user = lc_json_text(features, "user");
+    char path[LD_NAMES_PATH_BYTES + 1];
 
     *out = (struct ld_name_map){.dim = 0};
     if (!lc_json_is_object(features))
@@ -47,7 +48,7 @@ static int read_mapping(const struct json_t *features, struct ld_name_map *out)
     if (lc_json_each(lc_json_get(features, "weights"), read_weight, &out->weights) != 0 ||
         lc_json_each(lc_json_get(features, "namespaces"), read_weight, &out->spaces) != 0)
         return lc_fail("the tenant's features have weights that this program does not know");
-    if (user != NULL && strlen(user) > LD_NAMES_POINTER_BYTES)
+    if (user != NULL && ld_names_path(user, path) == 0)
         return lc_fail("the tenant's features have a user that this program does not know");
     strcpy(out->user, user != NULL ? user : "");
     return 0;

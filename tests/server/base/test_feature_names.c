@@ -288,6 +288,38 @@ START_TEST(an_object_of_nothing_is_the_vector_of_zeros)
 }
 END_TEST
 
+/* Whatever a server tells: a tilde that ends a pointer is one, and what is behind the pointer is not read. */
+START_TEST(a_user_is_looked_for_up_to_the_end_of_the_pointer)
+{
+    const struct node object = OBJECT(NULL, TEXT("a~", "ann"));
+    const struct ld_name_map of = {.dim = 2, .user = "/a~\0b"};
+    char id[LD_NAMES_USER_BYTES + 1], path[LD_NAMES_PATH_BYTES + 1];
+    struct kb_errmsg msg;
+
+    ck_assert_int_eq(ld_names_user(&of, &tree, &object, id, &msg), KB_OK);
+    ck_assert_str_eq(id, "ann");
+    ck_assert_uint_eq(ld_names_path(of.user, path), 0);
+}
+END_TEST
+
+START_TEST(a_user_has_no_control_characters)
+{
+    const struct ld_name_map of = {.dim = 2, .user = "/u"};
+    char id[LD_NAMES_USER_BYTES + 1];
+    struct kb_errmsg msg;
+
+    for (unsigned c = 1; c < 0x100; c++) {
+        const char text[] = {'a', c < 0x80 ? (char)c : (char)(c < 0xc0 ? 0xc2 : 0xc3),
+                             c < 0x80 ? '\0' : (char)(0x80 | (c & 0x3f)), '\0'};
+        const struct node object = OBJECT(NULL, TEXT("u", text));
+        const bool is_control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+
+        ck_assert_int_eq(ld_names_user(&of, &tree, &object, id, &msg), is_control ? KB_EINVAL : KB_OK);
+        ck_assert_str_eq(id, is_control ? "" : text);
+    }
+}
+END_TEST
+
 START_TEST(a_hash_in_pieces_is_the_hash_of_the_whole)
 {
     const char *text = "article^topic=sport and some more bytes";
@@ -312,5 +344,6 @@ int main(void)
                    sixteen_numbers_are_an_embedding_and_fifteen_are_not,
                    weights_scale_namespaces_and_small_blocks_keep_their_size, the_order_of_members_changes_no_bit,
                    squash_is_asinh_within_two_units, limits_are_told_with_their_place,
-                   an_object_of_nothing_is_the_vector_of_zeros, a_hash_in_pieces_is_the_hash_of_the_whole);
+                   an_object_of_nothing_is_the_vector_of_zeros, a_user_is_looked_for_up_to_the_end_of_the_pointer,
+                   a_user_has_no_control_characters, a_hash_in_pieces_is_the_hash_of_the_whole);
 }
