@@ -153,14 +153,19 @@ static int note_type(void *type, const struct ld_row *row)
     return 0;
 }
 
-/* A copy that has not come so far tells nothing: it could not be read anew. No fold may begin in the middle of a
- * summary. */
+/* A copy that was made anew is read first; one that has not come so far tells nothing. No fold may begin in the middle
+ * of a summary. */
 bool ld_shared_is_mended(struct ld_tenant *t)
 {
+    struct ld_shared *s = &t->shared;
+    struct ld_message why;
     int type = -1;
 
-    if (t->world->shared == NULL || t->read_only_from == 0 ||
-        ld_store_read(t->store, t->read_only_from - 1, 1, note_type, &type) != LD_STORE_OK)
+    if (t->world->shared == NULL || t->read_only_from == 0)
+        return false;
+    if (s->place.seq == 0 && s->unfoldable == 0 && ld_shared_renew_copy(t, NULL, &why) == LD_SHARED_OK)
+        atomic_store(&s->generation, s->place.generation);
+    if (ld_store_read(t->store, t->read_only_from - 1, 1, note_type, &type) != LD_STORE_OK)
         return false;
     return type == KB_EV_REDACTED || type == KB_EV_SUMMARY;
 }

@@ -127,6 +127,9 @@ static int recover(struct ld_tenant *t, struct ld_recovered *out, struct ld_mess
     if (t->read_only_from == 0)
         return ld_recover(out, t->store, t->db_path, t->snapshot_path, w->verify_on_start, w->progress, why);
     ld_log(LD_LOG_WARN, "tenant %s is read-only: %s", t->name, t->fault.text);
+    if (w->shared != NULL && t->shared.place.seq < t->read_only_from)
+        return ld_fail_as(LD_STORE_IO, why,
+                          "it is read-only, and its copy cannot be read anew from the shared log now");
     return ld_recover_before(out, t->store, t->read_only_from, t->db_path, w->progress, why);
 }
 
