@@ -199,7 +199,8 @@ START_TEST(a_tenant_that_is_gone_is_nobodys_to_exchange)
 }
 END_TEST
 
-/* ---- while it is opened ------------------------------------------------------------------------------------------- */
+/* ---- while it is opened -------------------------------------------------------------------------------------------
+ */
 
 static const struct ld_shared_ops *usual;
 static struct ld_shared_ops meddling;
@@ -252,10 +253,33 @@ START_TEST(whoever_waits_for_its_opening_is_told_to_ask_again)
 }
 END_TEST
 
+/* Between the look for the number and the limits. */
+START_TEST(limits_that_are_set_meanwhile_are_those_of_the_other)
+{
+    const struct ld_rate rate = {.rate = 23, .burst = 46};
+    struct ld_problem p;
+
+    (void)begin();
+    usual = shared.base.ops;
+    meddling = *usual;
+    meddling.find = find_and_exchange;
+    shared.base.ops = &meddling;
+    is_armed = true;
+    is_early = is_told = false;
+    ld_problem_init(&p);
+    ld_tenants_set_rate(b.tenants, "shop", _i == 0 ? &rate : NULL, &p);
+    ck_assert_msg(p.status == 0 && !is_armed, "%d %s", p.status, p.detail);
+    shared.base.ops = usual;
+    const struct kbt_shared_tenant *t = kbt_shared_log_tenant(&shared, "shop");
+    ck_assert(t->has_rate == (_i == 0) && (_i > 0 || t->rate.rate == 23));
+    end();
+}
+END_TEST
+
 int main(void)
 {
-    return KBT_RUN_TIMES("exchange", 60, {whoever_asks_meanwhileis_told_to_ask_again_and_finds_the_other, 1},
-                         {an_exchange_is_there_whole_or_not_at_all, 4},
-                         {whoever_waits_for_its_opening_is_told_to_ask_again, 3},
-                         {a_tenant_that_is_gone_is_nobodys_to_exchange, 1});
+    return KBT_RUN_TIMES(
+        "exchange", 60, {whoever_asks_meanwhileis_told_to_ask_again_and_finds_the_other, 1},
+        {an_exchange_is_there_whole_or_not_at_all, 4}, {whoever_waits_for_its_opening_is_told_to_ask_again, 3},
+        {limits_that_are_set_meanwhile_are_those_of_the_other, 2}, {a_tenant_that_is_gone_is_nobodys_to_exchange, 1});
 }
