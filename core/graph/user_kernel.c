@@ -422,7 +422,8 @@ static void raw_values(const struct kb_user_kernel *k, struct kb_user u, double 
     }
 }
 
-/* Anchors stand in any order, so values are met across the row, and each line of it would be waited for. */
+/* Anchors stand in any order, so values are met across the row, and each line of it would be waited for. For few
+ * anchors that are fewer lines than the row has. */
 static void fetch_row(const struct kb_user_kernel *k, struct kb_user u)
 {
     const double *row = k->g + (size_t)u.node * k->n;
@@ -440,7 +441,7 @@ void kb_user_kernel_row_at(const struct kb_user_kernel *k, struct kb_user u, dou
     const bool is_scaled = k->spec.is_normalized && k->form != KB_FORM_ONES && k->form != KB_FORM_IDENTITY;
     const double own = is_scaled ? kb_user_kernel_known_diag(k, u) : 1.0;
     assert(own > 0.0);
-    if (slots == NULL && k->form == KB_FORM_DENSE && !is_stranger(u))
+    if (slots == NULL && k->form == KB_FORM_DENSE && !is_stranger(u) && n >= k->n / ROW_LINE)
         fetch_row(k, u);
     for (size_t first = 0; first < n; first += ROW_STRETCH) {
         const size_t m = n - first < ROW_STRETCH ? n - first : ROW_STRETCH;

@@ -47,9 +47,9 @@ struct kb_query {
     const char *const *exclude; /* arm ids left out */
     size_t n_exclude;
     uint64_t key;   /* keys the draw: a hash of the decision id */
-    size_t n_shown; /* how many of the best arms will be shown, 0: all. Where bounds do not decide, those of others are
-                       NaN, and so may be the sd of those that cannot be among them, whose score then is -inf and
-                       whose mean is rough; and the others have no order */
+    size_t n_shown; /* how many of the best arms will be shown, 0: all. Where bounds do not decide, or one arm is
+                       shown, those of others may be NaN, and so may be the sd of those that cannot be among them, whose
+                       score then is -inf and whose mean is rough; and the others have no order */
     struct kb_placed *placed; /* NULL */
 };
 

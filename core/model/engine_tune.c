@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/magnitude.h"
 #include "posterior/scale_search.h"
 #include "spec/fields.h"
 
@@ -23,6 +24,7 @@
 #define LEAST_POINTS 32.0        /* one that is chosen anew is taken to have twice the points in force, and these */
 #define LEAST_SHARE 1e-6         /* of its size; a coordinate whose deviation is no more has not varied */
 #define UNVARIED 1e3             /* of its size: its scale then */
+#define UNSEEN 1e12              /* the scale of one that was 0 for everybody: what it will be counts as 0 */
 #define MOST_SCALED 1e8          /* a coordinate over its scale */
 #define RHO_COLUMNS (5 * 256.0)
 #define CG_STEPS 20.0
@@ -120,8 +122,10 @@ static void scale_contexts(const struct kb_history *h, size_t dim, double *scale
         scale[j] = sqrt(square / n);
         if (!(scale[j] > LEAST_SHARE * sqrt(size / n)))
             scale[j] = UNVARIED * sqrt(size / n);
-        scale[j] = fmax(scale[j], most / MOST_SCALED);
-        if (!(scale[j] >= KB_LEAST_SCALE))
+        scale[j] = fmin(fmax(scale[j], most / MOST_SCALED), KB_MOST_MAGNITUDE);
+        if (size == 0)
+            scale[j] = UNSEEN;
+        else if (!(scale[j] >= KB_LEAST_SCALE))
             scale[j] = 1;
     }
 }

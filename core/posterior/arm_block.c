@@ -147,18 +147,22 @@ static void measure(struct kb_arm_block *b, double lambda)
     b->error = SOLVES * (double)b->n * DBL_EPSILON * sqrt(b->square * most / lambda);
 }
 
-static void make_anew(struct kb_arm_block *b)
+static void make_weight(struct kb_arm_block *b)
 {
-    make_probe(b);
     memcpy(b->weight, b->w, b->n * sizeof *b->w);
     kb_tiled_solve_t(kb_widest_lanes(), &b->f, b->weight);
     b->drift = 0;
 }
 
-void kb_arm_block_follow(struct kb_arm_block *b, double lambda)
+void kb_arm_block_follow_factor(struct kb_arm_block *b)
 {
     b->square = kb_tiled_square(&b->f);
-    make_anew(b);
+    make_probe(b);
+}
+
+void kb_arm_block_follow_values(struct kb_arm_block *b, double lambda)
+{
+    make_weight(b);
     measure(b, lambda);
 }
 
@@ -171,8 +175,10 @@ void kb_arm_block_follow_point(struct kb_arm_block *b, double lambda, const stru
     b->weight[n] = step;
     if (b->n <= most && b->drift <= MOST_DRIFT)
         kb_axpy(b->n_probe, -step * part / b->ones_norm, b->probe, b->weight);
-    else
-        make_anew(b);
+    else {
+        make_probe(b);
+        make_weight(b);
+    }
     measure(b, lambda);
 }
 

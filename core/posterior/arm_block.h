@@ -37,9 +37,10 @@ void kb_arm_block_copy_points(struct kb_arm_block *to, const struct kb_arm_block
 void kb_arm_block_push(struct kb_arm_block *b, const double *context, size_t context_dim, uint32_t anchor,
                        uint32_t support, double count);
 
-/* What bounds read, after a change of w and of F; or after a new point, whose row is `row`. No
- * part of the state. O(n^2); mostly O(n) for a point. */
-void kb_arm_block_follow(struct kb_arm_block *b, double lambda);
+/* What bounds read, no part of the state: after a change of F, three passes over it; behind that, or after a change of
+ * w alone, one; or after a new point, whose row is `row`, mostly none. */
+void kb_arm_block_follow_factor(struct kb_arm_block *b);
+void kb_arm_block_follow_values(struct kb_arm_block *b, double lambda);
 void kb_arm_block_follow_point(struct kb_arm_block *b, double lambda, const struct kb_appended *row);
 /* For a point of the kernel values k, and `prior` with itself: no solve says more than *mean and *sd. O(n). */
 void kb_arm_block_bound(const struct kb_arm_block *b, const double *k, double prior, double *mean, double *sd);

@@ -335,15 +335,15 @@ static void add_log_det(const struct kb_by_arm *e, struct kb_arm_block *b, size_
     }
 }
 
-/* What hangs on the block's factor and w. O(n^2). */
+/* What hangs on w, and on the counts. O(n^2). */
 static void follow(const struct kb_by_arm *e, struct kb_arm_block *b)
 {
-    kb_arm_block_follow(b, e->points.base.lambda);
+    kb_arm_block_follow_values(b, e->points.base.lambda);
     b->log_det = 0;
     add_log_det(e, b, 0);
 }
 
-/* w and all else, after changes of the block's factor, counts or sums that are no new point. O(n^2). */
+/* w and what hangs on it, after changes of counts or sums that are no new point. O(n^2). */
 static void refresh(const struct kb_by_arm *e, struct kb_arm_block *b)
 {
     for (size_t i = 0; i < b->n; i++)
@@ -357,6 +357,7 @@ static void factor(struct kb_by_arm *e, struct kb_arm_block *b, struct kb_scratc
     const struct rows r = {e, b};
     const struct kb_noisy_gram g = gram_of(&r, b);
     kb_noisy_gram_factor(&g, s);
+    kb_arm_block_follow_factor(b);
 }
 
 static double by_arm_log_det(const struct kb_posterior *p)
@@ -444,6 +445,8 @@ static void by_arm_learn(struct kb_posterior *p, const struct kb_point *pt, doub
             kb_noisy_gram_raise(&g, place_of(b, i), d_count, s);
         else if (d_count < 0)
             kb_noisy_gram_lower(&g, place_of(b, i), -d_count, s);
+        if (d_count != 0)
+            kb_arm_block_follow_factor(b);
         refresh(e, b);
     }
 }
@@ -894,6 +897,7 @@ static enum kb_err load_block(struct kb_by_arm *e, struct kb_arm_block *b, struc
         if (!isfinite(b->w[i]))
             return KB_ECORRUPT;
     KB_TRY(kb_tiled_load(&b->f, b->n, r));
+    kb_arm_block_follow_factor(b);
     follow(e, b);
 out:
     return rc;

@@ -73,7 +73,7 @@ static size_t keep(struct lines *l, size_t n, size_t *kept)
 {
     size_t first = 0, n_kept = 0;
 
-    while (isnan(l->slope[l->last]))
+    while (l->last + 1 < n && isnan(l->slope[l->last]))
         first = ++l->last;
     for (size_t i = first + 1; i < n; i++) {
         if (isnan(l->slope[i]))

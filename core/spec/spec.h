@@ -237,9 +237,9 @@ struct kb_spec {
      * order of the names. What is left belongs to none. No field: it follows from the server's mapping of names. */
     struct kb_split spaces;
     /* by_arm, in force: what coordinates of contexts are divided by before a kernel sees them, as of the last refit
-     * (engine_tune.c): their standard deviations or, where there are namespaces, for each of them one number whose
-     * inverse square is its weight by the evidence (arm_scales.c). None: they are as they come. No field: a
-     * configuration has none. */
+     * (engine_tune.c): their standard deviations (large numbers where there are none yet) or, where there are
+     * namespaces, for each of them one number whose inverse square is its weight by the evidence (arm_scales.c). None:
+     * they are as they come. No field: a configuration has none. */
     uint32_t n_scaled; /* 0, context_dim, or spaces.n */
     double scale[KB_MOST_SCALED];
 };

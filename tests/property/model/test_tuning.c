@@ -520,12 +520,13 @@ START_TEST(where_a_lengthscale_is_told_coordinates_are_as_they_come)
 }
 END_TEST
 
-/* A column that was 0.05 for everybody says nothing yet, so neither does the first other value in it. */
+/* A column that was the same for everybody says nothing yet, so neither does the first other value in it. */
 START_TEST(a_coordinate_that_has_not_varied_sets_nobody_apart)
 {
+    const double same = ((const double[]){0.05, 0, 9e29})[_i], other = same > 1 ? -same : 20;
     struct kbt_log log;
     const struct kb_spec spec = spec_of(DIM);
-    const double at[][DIM] = {{1.5, 0.05}, {1.5, 20}, {0, 0.05}};
+    const double at[][DIM] = {{1.5, same}, {1.5, other}, {0, same}};
     struct kb_scratch s;
     struct kb_decision d;
     double mean[3];
@@ -534,7 +535,7 @@ START_TEST(a_coordinate_that_has_not_varied_sets_nobody_apart)
     put_arms(&log, N_ARMS);
     kb_scratch_init(&s);
     for (size_t i = 0; i < 60; i++) {
-        const double x[DIM] = {2 * normal(1000 + i), 0.05};
+        const double x[DIM] = {2 * normal(1000 + i), same};
 
         live(&log, observed(0, i % 2, x, sin(x[0]) * (i % 2 == 1) + 0.05 * normal(70000 + i)));
         kbt_log_finish_builds(&log);
@@ -547,7 +548,8 @@ START_TEST(a_coordinate_that_has_not_varied_sets_nobody_apart)
         mean[k] = d.mean[1];
     }
     ck_assert_double_ge(mean[0] - mean[2], 0.5); /* it has learned the sine */
-    ck_assert(kbt_close(mean[1], mean[0], 0.05));
+    if (same < 1)
+        ck_assert(kbt_close(mean[1], mean[0], 0.05));
     kb_scratch_close(&s);
     kbt_log_close(&log);
 }
@@ -864,7 +866,7 @@ int main(void)
         {values_that_are_fixed_stay, 1}, {without_tuning_nothing_moves, 1},
         {what_was_found_outlives_a_change_of_something_else, 1}, {the_mean_is_that_of_a_uniform_choice, 1},
         {the_mean_counts_what_each_slot_was_drawn_from, 1}, {two_thousand_zeros_leave_all_arms_alive, 1},
-        {a_coordinate_that_has_not_varied_sets_nobody_apart, 1},
+        {a_coordinate_that_has_not_varied_sets_nobody_apart, 3},
         {variances_are_those_that_the_rewards_were_made_with, 1}, {the_unit_of_a_coordinate_changes_no_decision, 1},
         {where_a_lengthscale_is_told_coordinates_are_as_they_come, 1},
         {coordinates_that_have_not_varied_are_made_small, 1}, {scales_that_no_model_has_are_refused, 1},
