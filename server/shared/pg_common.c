@@ -201,7 +201,7 @@ enum ld_shared_rc ld_pg_set_rate(struct ld_shared_log *log, uint64_t id, const s
     }
     const enum ld_shared_rc rc =
         ld_pg_ask_change((struct pg_log *)log, own != NULL ? PG_RATE_SET : PG_RATE_CLEAR, &args, &n, why);
-    return rc == LD_SHARED_OK && own != NULL && n == 0 ? LD_SHARED_NONE : rc;
+    return rc == LD_SHARED_OK && n == 0 ? LD_SHARED_NONE : rc;
 }
 
 enum ld_shared_rc ld_pg_rates(struct ld_shared_log *log,

@@ -124,10 +124,13 @@ static const char *const sql_of[PG_N] = {
     [PG_KEY_REMOVE] = "DELETE FROM laplaced.key WHERE id = $1::text",
     [PG_RATES] = "SELECT t.name, r.rate, r.burst FROM laplaced.rate AS r JOIN laplaced.tenant AS t ON t.id = r.tenant"
                  " WHERE t.deleted_at IS NULL",
+    /* Both wait for the tenant's row: who exchanges it has the row, and hands the rate on. */
     [PG_RATE_SET] = NOTED "INSERT INTO laplaced.rate (tenant, rate, burst) SELECT id, $2::float8, $3::float8"
-                          " FROM laplaced.tenant WHERE id = $1::bigint AND deleted_at IS NULL"
+                          " FROM laplaced.tenant WHERE id = $1::bigint AND deleted_at IS NULL FOR SHARE"
                           " ON CONFLICT (tenant) DO UPDATE SET rate = excluded.rate, burst = excluded.burst",
-    [PG_RATE_CLEAR] = NOTED "DELETE FROM laplaced.rate WHERE tenant = $1::bigint",
+    [PG_RATE_CLEAR] =
+        NOTED ", cleared AS (DELETE FROM laplaced.rate WHERE tenant = $1::bigint)"
+              " UPDATE laplaced.tenant SET deleted_at = NULL WHERE id = $1::bigint AND deleted_at IS NULL",
     [PG_HOLD] = "INSERT INTO laplaced.holder (tenant, node, seen_at, view) VALUES ($1::bigint, $2::text, " NOW
                 ", $3::text) ON CONFLICT (tenant) DO UPDATE SET node = excluded.node, seen_at = excluded.seen_at,"
                 " view = coalesce(excluded.view, holder.view)"

@@ -153,13 +153,19 @@ static int note_type(void *type, const struct ld_row *row)
     return 0;
 }
 
-/* A copy that was made anew may end before it; no fold may begin in the middle of a summary. */
+/* A copy that was made anew is read first; one that has not come so far tells nothing. No fold may begin in the middle
+ * of a summary. */
 bool ld_shared_is_mended(struct ld_tenant *t)
 {
-    int type = KB_EV_REDACTED;
+    struct ld_shared *s = &t->shared;
+    struct ld_message why;
+    int type = -1;
 
-    if (t->world->shared == NULL || t->read_only_from == 0 ||
-        ld_store_read(t->store, t->read_only_from - 1, 1, note_type, &type) != LD_STORE_OK)
+    if (t->world->shared == NULL || t->read_only_from == 0)
+        return false;
+    if (s->place.seq == 0 && s->unfoldable == 0 && ld_shared_renew_copy(t, NULL, &why) == LD_SHARED_OK)
+        atomic_store(&s->generation, s->place.generation);
+    if (ld_store_read(t->store, t->read_only_from - 1, 1, note_type, &type) != LD_STORE_OK)
         return false;
     return type == KB_EV_REDACTED || type == KB_EV_SUMMARY;
 }
@@ -174,6 +180,8 @@ int ld_shared_catch_up(struct ld_tenant *t, struct ld_message *why)
     ld_shared_read(t);
     if (ld_progress_is_over(t->world->progress))
         return ld_fail_as(LD_STORE_STOPPED, why, "the server is stopping");
+    if (t->seq == 0 && t->has_failed && t->shared.rc == LD_SHARED_NONE && ld_shared_is_exchanged(t))
+        return ld_fail_as(LD_STORE_IO, why, LD_EXCHANGED);
     if (t->seq == 0 && t->has_failed)
         return ld_fail_as(t->shared.rc == LD_SHARED_NONE ? LD_STORE_GONE : LD_STORE_IO, why, "%s%s%.300s",
                           ld_shared_say(t->shared.rc), t->shared.why.text[0] != '\0' ? ": " : "", t->shared.why.text);

@@ -119,6 +119,28 @@ static ptrdiff_t next_line(const char **at, const char *end)
     return stop - from;
 }
 
+/* The line is not read again before the log is another. */
+static void note_unfoldable(struct ld_tenant *t, uint64_t line, uint64_t generation, const struct ld_message *why)
+{
+    t->shared.refused = t->shared.unfoldable = line;
+    t->shared.unfoldable_at = generation;
+    t->shared.unfoldable_why = *why;
+}
+
+/* Where one could not be taken into the copy. */
+static enum ld_shared_rc judge_line(struct renewal *r, uint64_t line)
+{
+    if (r->why->text[0] == '\0') {
+        ld_fold_say(&r->fold, r->why);
+        ld_fail(r->why, "line %llu of the shared log: %.300s", (unsigned long long)line, r->why->text);
+    }
+    if (r->fold.rc == LD_STORE_NOMEM || r->fold.rc == LD_STORE_STOPPED)
+        return r->fold.rc == LD_STORE_NOMEM ? LD_SHARED_NOMEM : LD_SHARED_DOWN;
+    if (r->fold.rc == LD_STORE_CORRUPT)
+        note_unfoldable(r->t, line, r->log.tip.generation, r->why);
+    return LD_SHARED_FORKED;
+}
+
 static enum ld_shared_rc renew_lines(struct renewal *r, const struct ld_shared_batch *b, const struct ld_text *have)
 {
     const char *at = b->body, *end = b->body + b->n_body, *mine = have->data,
@@ -131,14 +153,7 @@ static enum ld_shared_rc renew_lines(struct renewal *r, const struct ld_shared_b
             continue;
         if (n > 0 && ld_fold_text(&r->fold, i + 1, from, (size_t)n) == 0)
             continue;
-        if (r->why->text[0] == '\0') {
-            ld_fold_say(&r->fold, r->why);
-            ld_fail(r->why, "line %llu of the shared log: %.300s", (unsigned long long)(b->at.seq - b->n + 1 + i),
-                    r->why->text);
-        }
-        return r->fold.rc == LD_STORE_NOMEM     ? LD_SHARED_NOMEM
-               : r->fold.rc == LD_STORE_STOPPED ? LD_SHARED_DOWN
-                                                : LD_SHARED_FORKED;
+        return judge_line(r, b->at.seq - b->n + 1 + i);
     }
     return LD_SHARED_OK;
 }
@@ -351,6 +366,7 @@ enum ld_shared_rc ld_shared_renew_copy(struct ld_tenant *t, bool *is_model_kept,
     struct renewal r = {.t = t, .at.generation = LD_ANY_GENERATION, .why = why};
 
     why->text[0] = '\0';
+    t->shared.unfoldable = 0;
     const enum ld_shared_rc rc = read_into_copy(&r, is_model_kept != NULL);
     if (is_model_kept != NULL)
         *is_model_kept = rc == LD_SHARED_OK && is_kept(&r);
@@ -391,10 +407,8 @@ static enum ld_shared_rc fold_anew(struct ld_tenant *t, struct ld_message *why)
     struct ld_recovered r = {.engine = NULL};
     const int rc = ld_recover(&r, t->store, t->db_path, t->snapshot_path, false, t->progress, why);
 
-    t->shared.unfoldable = rc == LD_STORE_CORRUPT ? r.seq + 1 : 0;
     if (rc == LD_STORE_CORRUPT) {
-        t->shared.refused = t->shared.unfoldable;
-        t->shared.unfoldable_why = *why;
+        note_unfoldable(t, r.seq + 1, t->shared.place.generation, why);
         return LD_SHARED_FORKED;
     }
     if (rc != LD_STORE_OK)
@@ -404,7 +418,7 @@ static enum ld_shared_rc fold_anew(struct ld_tenant *t, struct ld_message *why)
     return follow_books(t, false, why);
 }
 
-/* A copy that no fold takes is not folded again before the log was rewritten once more. */
+/* What no fold takes is not read and folded again before the log was rewritten once more. */
 static enum ld_shared_rc look_again(struct ld_tenant *t, struct ld_message *why)
 {
     struct ld_shared *s = &t->shared;
@@ -413,7 +427,7 @@ static enum ld_shared_rc look_again(struct ld_tenant *t, struct ld_message *why)
     bool is_new = false;
     const enum ld_shared_rc rc = log->ops->find(log, t->name, false, &found, &is_new, why);
 
-    if (rc != LD_SHARED_OK || found.id != s->id || found.tip.generation != s->place.generation)
+    if (rc != LD_SHARED_OK || found.id != s->id || found.tip.generation != s->unfoldable_at)
         return rc;
     s->refused = s->unfoldable;
     *why = s->unfoldable_why;

@@ -38,7 +38,8 @@ struct ld_shared {
     bool is_used;                 /* the turn ended with an append, and what is under way goes on */
     bool is_unsure;               /* the batch that was lost may be in the shared log */
     bool is_stale;                /* the copy was renewed, and the model is older than it */
-    uint64_t unfoldable;          /* since no fold takes this line of it; 0: that is not why */
+    uint64_t unfoldable;          /* no fold takes this line of the copy, or of the log that it is to become; 0: none */
+    uint64_t unfoldable_at;       /* the rewriting of the log as of which that is so */
     struct ld_message unfoldable_why;
 };
 
@@ -51,6 +52,8 @@ void ld_shared_go_on(struct ld_tenant *t); /* after a commit: takes it again, wh
 void ld_shared_end(struct ld_tenant *t);   /* gives it up */
 /* Whether the op may be looked at; else it has been answered. */
 bool ld_shared_takes(struct ld_tenant *t, struct ld_op *op);
+/* Of a tenant that was deleted: whether another has its name. */
+bool ld_shared_is_exchanged(const struct ld_tenant *t);
 /* Without a turn: what others have written since, where somebody has said that they may have. */
 void ld_shared_read(struct ld_tenant *t);
 /* For ld_batch_run: into the shared log, then into the copy. */

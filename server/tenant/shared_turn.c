@@ -252,8 +252,7 @@ static bool is_away(struct ld_tenant *t, const struct ld_op *op)
     return !health.is_up && !health.is_newer;
 }
 
-/* Of a tenant that was deleted: whether another has its name. */
-static bool is_exchanged(const struct ld_tenant *t)
+bool ld_shared_is_exchanged(const struct ld_tenant *t)
 {
     struct ld_shared_log *log = t->world->shared;
     struct ld_shared_tenant found;
@@ -280,7 +279,7 @@ static void refuse(struct ld_tenant *t, struct ld_op *op)
         ld_op_refuse_busy(op, text.text);
         return;
     }
-    if (rc != LD_SHARED_NONE || is_exchanged(t)) {
+    if (rc != LD_SHARED_NONE || ld_shared_is_exchanged(t)) {
         ld_op_refuse_busy(op, rc != LD_SHARED_NONE ? refusal(rc) : LD_EXCHANGED);
         return;
     }

@@ -132,6 +132,9 @@ struct ld_world {
     bool is_finishing_builds;     /* the rest is done in that turn as well, before its answers (background.c) */
 };
 
+/* Of a tenant that nobody has open: lines of the shared log that were rewritten come into its copy, and nothing is
+ * folded. The rewriting that the copy has then; where it could not be renewed, the one that it had. */
+uint64_t ld_tenant_renew_closed(const struct ld_world *world, const char *name);
 /* Opens DATA/tenants/NAME.db, recovering snapshot + tail; a new file starts with `initial` as its first event.
  * 0 or an LD_STORE_* code; why says what and which file. */
 int ld_tenant_open(struct ld_tenant **out, const struct ld_world *world, const char *name,

@@ -73,6 +73,19 @@ static int open_store(struct ld_tenant *t, struct ld_message *why)
     return rc == LD_STORE_OK ? ld_shared_check(t, &is_away, why) : rc;
 }
 
+uint64_t ld_tenant_renew_closed(const struct ld_world *world, const char *name)
+{
+    struct ld_tenant *t = ld_tenant_new(world, name);
+    struct ld_message why;
+    uint64_t generation = 0;
+
+    if (t != NULL && ld_shared_find(t, &why) == LD_STORE_OK && open_store(t, &why) == LD_STORE_OK &&
+        ld_store_scrub(t->store))
+        generation = t->shared.place.generation;
+    ld_tenant_release(t);
+    return generation;
+}
+
 /* The first event, on the path of every other one. The tenant is not yet known to anybody else. LD_STORE_OK means
  * that the configuration is durable. */
 static int write_first_event(struct ld_tenant *t, const struct ld_settings *initial, struct ld_message *why)
@@ -114,6 +127,9 @@ static int recover(struct ld_tenant *t, struct ld_recovered *out, struct ld_mess
     if (t->read_only_from == 0)
         return ld_recover(out, t->store, t->db_path, t->snapshot_path, w->verify_on_start, w->progress, why);
     ld_log(LD_LOG_WARN, "tenant %s is read-only: %s", t->name, t->fault.text);
+    if (w->shared != NULL && t->shared.place.seq < t->read_only_from)
+        return ld_fail_as(LD_STORE_IO, why,
+                          "it is read-only, and its copy cannot be read anew from the shared log now");
     return ld_recover_before(out, t->store, t->read_only_from, t->db_path, w->progress, why);
 }
 

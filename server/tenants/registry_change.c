@@ -24,7 +24,7 @@ struct removed {
 /* From the table; the member itself is freed, here or by the thread that opens or closes the tenant. False: there was
  * none.
  */
-static bool take_out(struct ld_tenants *r, const char *name, struct removed *out)
+static bool take_out(struct ld_tenants *r, const char *name, bool is_replaced, struct removed *out)
 {
     struct ld_member *member;
     bool is_busy = false;
@@ -33,6 +33,7 @@ static bool take_out(struct ld_tenants *r, const char *name, struct removed *out
     pthread_rwlock_wrlock(&r->lock);
     member = ld_member_find(r, name);
     if (member != NULL) {
+        member->is_replaced = is_replaced;
         is_busy = member->state == LD_TENANT_OPENING || member->state == LD_TENANT_CLOSING;
         if (member->state == LD_TENANT_WAITING)
             ld_member_step_out(r, member);
@@ -62,17 +63,22 @@ static void wait_for_files(const struct ld_tenants *r, const char *name)
         nanosleep(&ms, NULL);
 }
 
+void ld_problem_no_more(struct ld_problem *p, bool is_replaced)
+{
+    if (is_replaced) {
+        ld_problem_set(p, 503, LD_EXCHANGED);
+        p->retry_after_s = 1;
+    } else {
+        ld_problem_set_as(p, LD_NO_TENANT, "the tenant has been deleted");
+    }
+}
+
 static void let_go(const struct ld_tenants *r, const char *name, struct removed *removed, bool is_replaced)
 {
     struct ld_problem p;
 
     ld_problem_init(&p);
-    if (is_replaced) {
-        ld_problem_set(&p, 503, LD_EXCHANGED);
-        p.retry_after_s = 1;
-    } else {
-        ld_problem_set_as(&p, LD_NO_TENANT, "the tenant has been deleted");
-    }
+    ld_problem_no_more(&p, is_replaced);
     if (removed->t != NULL && is_replaced)
         ld_tenant_give_way(removed->t);
     else if (removed->t != NULL)
@@ -110,7 +116,7 @@ int ld_tenants_delete(struct ld_tenants *r, const char *name, struct ld_problem 
         pthread_mutex_unlock(&r->change_lock);
         return 0;
     }
-    if (mark(r, name, false, p) == 0 && take_out(r, name, &removed))
+    if (mark(r, name, false, p) == 0 && take_out(r, name, false, &removed))
         let_go(r, name, &removed, false);
     pthread_mutex_unlock(&r->change_lock);
     if (p->status != 0)
@@ -125,7 +131,7 @@ bool ld_member_forget(struct ld_tenants *r, const char *name, bool is_replaced)
     struct ld_problem p;
 
     ld_problem_init(&p);
-    if (mark(r, name, is_replaced, &p) == 0 && take_out(r, name, &removed))
+    if (mark(r, name, is_replaced, &p) == 0 && take_out(r, name, is_replaced, &removed))
         let_go(r, name, &removed, is_replaced);
     return p.status == 0 || p.status == 404;
 }
@@ -182,7 +188,7 @@ static void register_or_remove(struct ld_tenants *r, const char *name, struct ld
 
     if (ld_registry_add(r->file, name, r->world->now_ms()) == 0)
         return;
-    if (take_out(r, name, &removed))
+    if (take_out(r, name, false, &removed))
         let_go(r, name, &removed, false);
     ld_problem_set(p, 503, "the registry cannot be written");
 }

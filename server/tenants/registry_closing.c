@@ -57,7 +57,7 @@ void ld_member_settle_closed(struct ld_tenants *r, struct ld_member *member)
     if (!is_removed)
         return;
     ld_problem_init(&p);
-    ld_problem_set_as(&p, LD_NO_TENANT, "the tenant has been deleted");
+    ld_problem_no_more(&p, member->is_replaced);
     ld_tenant_waits_end(member->first, NULL, &p);
     ld_folder_remove(r->world->data_dir, member->name);
     ld_member_free(member);

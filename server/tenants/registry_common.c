@@ -119,17 +119,27 @@ bool ld_tenants_has_shared(struct ld_tenants *r, const char *name, uint64_t id)
     return is_there;
 }
 
+static enum ld_shared_rc set_rate(struct ld_tenants *r, const char *name, const struct ld_rate *own,
+                                  struct ld_message *why)
+{
+    struct ld_shared_tenant found;
+    bool is_new = false;
+    const enum ld_shared_rc rc = ld_nodes_ops(r)->find(r->world->shared, name, false, &found, &is_new, why);
+
+    if (rc != LD_SHARED_OK)
+        return rc;
+    return found.tip.seq > 0 ? ld_nodes_ops(r)->set_rate(r->world->shared, found.id, own, why) : LD_SHARED_NONE;
+}
+
 /* Of the log first, so that what is in force here is nowhere more than it is there. The tenant may not have been seen
  * here yet. change_lock held. */
 void ld_nodes_set_rate(struct ld_tenants *r, const char *name, const struct ld_rate *own, struct ld_problem *p)
 {
-    struct ld_shared_tenant found;
     struct ld_message why = {""};
-    bool is_new;
-    enum ld_shared_rc rc = ld_nodes_ops(r)->find(r->world->shared, name, false, &found, &is_new, &why);
+    enum ld_shared_rc rc = set_rate(r, name, own, &why);
 
-    if (rc == LD_SHARED_OK)
-        rc = found.tip.seq > 0 ? ld_nodes_ops(r)->set_rate(r->world->shared, found.id, own, &why) : LD_SHARED_NONE;
+    if (rc == LD_SHARED_NONE)
+        rc = set_rate(r, name, own, &why); /* another may have taken its place in between */
     if (rc == LD_SHARED_OK)
         ld_member_take_in(r, name);
     else if (rc == LD_SHARED_NONE)

@@ -37,6 +37,7 @@ struct ld_member {
     char name[LD_NAME_MAX + 1];
     enum ld_tenant_state state;
     bool is_removed;                     /* out of the table: whoever is at work on it frees it */
+    bool is_replaced;                    /* likewise: another tenant of the shared log has its name */
     struct ld_tenant *tenant;            /* OPEN: held */
     size_t n_waiting;                    /* in that list */
     struct ld_tenant_wait *first, *last; /* WAITING, OPENING, CLOSING: who is to be told */
@@ -49,6 +50,7 @@ struct ld_member {
     uint64_t shared_id;       /* in the shared log; 0: none, or not seen there yet. Set by the thread that asks it */
     int64_t held_us;          /* likewise: when what one server does for all is to be asked for again */
     uint64_t generation;      /* likewise: the last rewriting that its files are known to have */
+    int64_t renew_us;         /* likewise: its copy is not to be read anew again before */
     bool is_lost;             /* likewise: the log had it, and says now that it never did */
     /* FAILED: */
     int failure;      /* LD_STORE_* */
@@ -156,6 +158,8 @@ bool ld_tenants_await_known(struct ld_tenants *r, const char *name, struct ld_te
 /* registry_change.c. change_lock held: takes out of the table and off the disk what was deleted elsewhere, or has never
  * been; is_replaced: another tenant has the name by now. False: the folder cannot be written; the tenant stays. */
 bool ld_member_forget(struct ld_tenants *r, const char *name, bool is_replaced);
+/* What they are told who waited for a tenant that was taken out of the table. */
+void ld_problem_no_more(struct ld_problem *p, bool is_replaced);
 /* Whether files of that name, which are no copy, keep a tenant from being taken in. */
 bool ld_member_has_files(const struct ld_tenants *r, const char *name);
 /* change_lock held: a tenant that another server has made, closed. Later, where files of the name are still being taken

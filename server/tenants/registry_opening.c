@@ -39,11 +39,6 @@ void ld_tenant_waits_end(struct ld_tenant_wait *first, struct ld_tenant *t, cons
     }
 }
 
-static void set_absent(struct ld_problem *p, const char *name)
-{
-    ld_problem_no_tenant(p, name);
-}
-
 static void set_stopping(struct ld_problem *p)
 {
     ld_problem_set(p, 503, "the server is stopping");
@@ -151,7 +146,7 @@ static void settle(struct ld_tenants *r, struct ld_member *member, struct ld_ten
     is_removed = member->is_removed;
     is_halting = r->is_halting;
     if (is_removed)
-        set_absent(&p, member->name);
+        ld_problem_no_more(&p, member->is_replaced);
     else if (is_halting)
         set_stopping(&p);
     else if (t == NULL)
@@ -195,11 +190,11 @@ static void forget(struct ld_tenants *r, struct ld_member *member, const char *w
     struct ld_problem p;
 
     ld_problem_init(&p);
-    set_absent(&p, member->name);
     ld_log(LD_LOG_WARN, "tenant %s is not served any more: %s", member->name, why);
     pthread_mutex_lock(&r->change_lock);
     pthread_rwlock_wrlock(&r->lock);
     const bool is_removed = member->is_removed;
+    ld_problem_no_more(&p, member->is_replaced);
     first = member->first;
     if (!is_removed)
         ld_member_take_out(r, member);
@@ -391,7 +386,7 @@ struct ld_tenant *ld_tenants_get(struct ld_tenants *r, const char *name, struct 
     if (ld_tenants_await(r, name, &w.wait))
         wait_here(r, &w);
     else
-        set_absent(p, name);
+        ld_problem_no_tenant(p, name);
     pthread_cond_destroy(&w.has_ended);
     pthread_mutex_destroy(&w.lock);
     return w.t;

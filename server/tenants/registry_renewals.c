@@ -1,15 +1,39 @@
 /* Lines of a shared log that were rewritten (a user was erased): when this server has nothing left of what they were.
  *
  * A tenant in memory is renewed by its writer (shared_renew.c). One that is closed would keep its old copy for as long
- * as nobody asks for it; its files are removed, but for that it is read-only, and the next use reads the log, as it
- * would have to fold it. When no copy is left that lacks a rewriting, the log is told so, and whoever erased is
+ * as nobody asks for it; its files are removed, and the next use reads the log, as it would have to fold it. The copy
+ * of one that is read-only is renewed in its place: the log may have a line that no copy takes, and what is here is all
+ * that this server can serve. When no copy is left that lacks a rewriting, the log is told so, and whoever erased is
  * answered. */
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "shared/shared_log.h"
+#include "store/folder.h"
 #include "tenants/registry_impl.h"
+
+#define RETRY_US 1000000
+#define RETRY_FACTOR 10
+
+static bool is_read_only(const struct ld_tenants *r, const char *name)
+{
+    char path[LD_PATH_MAX];
+
+    return ld_folder_path(r->world->data_dir, name, LD_READ_ONLY_SUFFIX, path) == 0 && access(path, F_OK) == 0;
+}
+
+/* One that cannot be renewed now is tried again after a pause: it is the whole log that is read. */
+static bool renew_copy(struct ld_tenants *r, struct ld_member *member, uint64_t generation)
+{
+    const int64_t start_us = ld_monotonic_us();
+    const bool is_renewed = ld_tenant_renew_closed(r->world, member->name) >= generation;
+    const int64_t pause_us = RETRY_FACTOR * (ld_monotonic_us() - start_us);
+
+    member->renew_us = is_renewed ? 0 : ld_monotonic_us() + (pause_us > RETRY_US ? pause_us : RETRY_US);
+    return is_renewed;
+}
 
 /* The member's files are this thread's. False: they cannot be read, and may have what is to go. */
 static bool remove_old(struct ld_tenants *r, struct ld_member *member, uint64_t id, uint64_t generation)
@@ -27,6 +51,8 @@ static bool remove_old(struct ld_tenants *r, struct ld_member *member, uint64_t 
         return false;
     if (mark.tenant != id || mark.generation >= generation)
         return true;
+    if (is_read_only(r, member->name))
+        return renew_copy(r, member, generation);
     ld_folder_remove_copy(r->world->data_dir, member->name);
     ld_log(LD_LOG_INFO, "tenant %s: its copy is removed: lines of the shared log were rewritten", member->name);
     return access(path, F_OK) != 0;
@@ -50,7 +76,7 @@ static struct ld_member *take_closed(struct ld_tenants *r, const char *name)
 
     pthread_rwlock_wrlock(&r->lock);
     struct ld_member *member = ld_member_find(r, name);
-    if (member != NULL && may_take(member)) {
+    if (member != NULL && may_take(member) && ld_monotonic_us() >= member->renew_us) {
         t = member->tenant;
         member->tenant = NULL;
         member->state = LD_TENANT_CLOSING;

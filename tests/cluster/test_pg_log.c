@@ -2,10 +2,12 @@
  * have written, copies that do not fit, and tenants. What becomes of a commit under faults is in test_pg_faults.c. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "pg_fixture.h"
@@ -584,6 +586,59 @@ static struct ld_shared_turn *come(struct writer *w, const char *name, uint64_t 
     return turn;
 }
 
+/* Limits that are set, or cleared, for the one that is exchanged meanwhile. */
+struct limits {
+    struct writer *w;
+    uint64_t id;
+    const struct ld_rate *own;
+    enum ld_shared_rc rc;
+};
+
+static void *run_limits(void *arg)
+{
+    struct limits *l = arg;
+
+    l->rc = l->w->log->ops->set_rate(l->w->log, l->id, l->own, &l->w->why);
+    return NULL;
+}
+
+static void note_rate(void *arg, const char *name, const struct ld_rate *own)
+{
+    if (strcmp(name, "limited") == 0)
+        *(struct ld_rate *)arg = *own;
+}
+
+START_TEST(limits_of_a_tenant_that_is_exchanged_meanwhile_are_refused)
+{
+    const struct ld_rate rate = {.rate = 3, .burst = 4}, other = {.rate = 7, .burst = 8};
+    struct ld_rate found = {.rate = 0};
+    struct ld_shared_batch last;
+    struct writer a, b;
+    uint64_t id = 0;
+    pthread_t thread;
+    pg_open(&a, "w-a", "limited");
+    pg_open(&b, "w-b", "limited");
+    ck_assert_int_eq(pg_write(&a, "one\n", 1), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->set_rate(a.log, a.id, &rate, &why), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->set_rate(a.log, a.id, NULL, &why), LD_SHARED_OK);
+    ck_assert_int_eq(a.log->ops->set_rate(a.log, a.id, NULL, &why), LD_SHARED_OK); /* there is none, of one that is */
+    ck_assert_int_eq(a.log->ops->set_rate(a.log, a.id, &rate, &why), LD_SHARED_OK);
+    struct ld_shared_turn *turn = come(&a, ".nobodys", &id, &last);
+    struct limits limits = {&b, a.id, _i == 0 ? &other : NULL, LD_SHARED_OK};
+    ck_assert_int_eq(a.log->ops->exchange(turn, "limited", a.id, &a.why), LD_SHARED_OK);
+    ck_assert_int_eq(pthread_create(&thread, NULL, run_limits, &limits), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* as a rule its statement has begun by then */
+    ck_assert_msg(a.log->ops->append(turn, &last, &a.why) == LD_SHARED_OK, "%s", a.why.text);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_msg(limits.rc == LD_SHARED_NONE, "%d %s", limits.rc, b.why.text);
+    ck_assert_int_eq(a.log->ops->rates(a.log, note_rate, &found, &why), LD_SHARED_OK);
+    ck_assert(found.rate == 3 && found.burst == 4); /* they went with the name */
+    ck_assert_int_eq(b.log->ops->set_rate(b.log, id, limits.own, &b.why), LD_SHARED_OK);
+    pg_close(&a);
+    pg_close(&b);
+}
+END_TEST
+
 START_TEST(a_tenant_takes_anothers_place_with_its_commit_or_not_at_all)
 {
     struct writer a, b, c;
@@ -767,6 +822,7 @@ static Suite *suite(void)
     tcase_add_test(c, lines_that_are_rewritten_are_read_from_the_beginning_and_an_old_place_is_told_so);
     tcase_add_test(c, a_line_that_is_rewritten_alone_moves_nothing_but_the_chain_and_the_generation);
     tcase_add_test(c, a_tenant_takes_anothers_place_with_its_commit_or_not_at_all);
+    tcase_add_loop_test(c, limits_of_a_tenant_that_is_exchanged_meanwhile_are_refused, 0, 2);
     tcase_add_test(c, health_counts_the_standbys_that_commits_wait_for);
     tcase_add_test(c, an_address_that_is_none_and_a_database_without_tables_are_refused);
     tcase_add_test(c, tables_are_made_once);

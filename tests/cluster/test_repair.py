@@ -182,6 +182,25 @@ def spoil(database, name, log):
     return first
 
 
+def rewrite_unreadably(database, name, line):
+    """The line gets a type that no server here knows, as a server of another version may rewrite it. The number of the rewriting."""
+    primary = database.primary
+    id = primary.sql(f"SELECT id FROM laplaced.tenant WHERE name = '{name}' AND deleted_at IS NULL")
+    hash = bytes.fromhex(primary.sql(f"SELECT encode(hash, 'hex') FROM laplaced.batch WHERE tenant = {id} AND seq < {line} ORDER BY seq DESC LIMIT 1"))
+    rows = primary.sql(f"SELECT seq, encode(body, 'hex') FROM laplaced.batch WHERE tenant = {id} AND seq >= {line} ORDER BY seq").split()
+    script = ["UPDATE laplaced.generation SET number = number + 1"]
+    for seq, body in (row.split("|") for row in rows):
+        body = bytes.fromhex(body)
+        if int(seq) == line:
+            assert b'"observed"' in body
+            body = body.replace(b'"observed"', b'"obserfed"')
+        hash = hashlib.blake2b(hash + body, digest_size=16).digest()
+        script.append(f"UPDATE laplaced.batch SET body = '\\x{body.hex()}', hash = '\\x{hash.hex()}' WHERE tenant = {id} AND seq = {seq}")
+    script.append(f"UPDATE laplaced.tenant SET hash = '\\x{hash.hex()}', (generation, rewritten) = (SELECT number, number FROM laplaced.generation) WHERE id = {id}")
+    primary.sql("BEGIN; " + "; ".join(script) + "; COMMIT")
+    return int(primary.sql("SELECT number FROM laplaced.generation"))
+
+
 def is_ready(api):
     return api.call("GET", "/readyz", expect=(200, 503)).status == 200
 
@@ -312,6 +331,37 @@ def test_a_user_is_erased_at_a_server_that_is_read_only_too(hasty, database):
     assert a.call("GET", f"/tenants/{name}").json["read_only"]["seq"] == line
     drop(c.server, name, line)
     settle((a, b, c), name)
+
+
+def test_a_line_that_cannot_be_read_leaves_a_server_read_only_with_its_copy(hasty, database):
+    """The log is rewritten with a line that no copy takes: what a read-only server has stays, and so does its mark. Its word that nothing old is left comes with the drop."""
+    (a, b, c), name = hasty.clients(), "unread"
+    was, _ = made((a, b, c), name)
+    line = spoil(database, name, was)
+    stuck(b, name, line)
+    a.server.kill()
+    primary = database.primary
+    primary.sql("UPDATE laplaced.generation SET number = number + 1")
+    primary.sql(f"UPDATE laplaced.tenant SET (generation, rewritten) = (SELECT number, number FROM laplaced.generation) WHERE name = '{name}'")
+    a.server.start()
+    wait_for(lambda: is_ready(a))
+    wait_for(lambda: a.call("GET", f"/tenants/{name}", expect=(500, 503)).status == 500)
+    ctl("repair", name, "--read-only", str(line), LAPLACED_URL=a.server.url)
+    number = rewrite_unreadably(database, name, line)
+    wait_for(lambda: "the copy is still the old one" in a.server.log(), what="a try to renew the copy")
+    for _ in range(2):
+        assert wait_for(lambda: (r := a.call("GET", f"/tenants/{name}", expect=(200, 503))).status == 200 and r).json["read_only"]["seq"] == line
+        assert a.call("POST", "/select", {"user": "u1", "candidates": ["x", "y"], "dry_run": True}, tenant=name).status == 200
+        assert (a.server.data / "tenants" / f"{name}.readonly").exists()
+        assert int(primary.sql("SELECT generation FROM laplaced.node WHERE name = 'a'")) < number
+        a.server.restart()
+        wait_for(lambda: is_ready(a))
+    detail = wait_for(lambda: (r := observe(b, name, 1, expect=(200, 503))).status == 503 and "cannot be read" in r.json["detail"] and r).json["detail"]
+    assert f"laplacectl repair {name} --drop {line}" in detail, detail
+    drop(c.server, name, line)
+    wait_for(lambda: "read_only" not in a.call("GET", f"/tenants/{name}", expect=(200, 503)).json, what="the end of read-only")
+    settle((a, b, c), name)
+    wait_for(lambda: int(primary.sql("SELECT min(generation) FROM laplaced.node WHERE name IN ('a', 'b', 'c')")) > number, what="the word that nothing old is left")
 
 
 def test_what_is_not_the_shared_logs_is_refused(two):

@@ -274,6 +274,134 @@ START_TEST(a_server_whose_copy_has_the_line_is_read_only_until_it_is_dropped)
 }
 END_TEST
 
+/* ---- a line that cannot be read ---------------------------------------------------------------------------------- */
+
+static const struct ld_shared_ops *usual;
+static struct ld_shared_ops counting;
+static size_t n_readings; /* of the whole log, for a copy */
+static bool is_read_away;
+
+static enum ld_shared_rc read_and_count(struct ld_shared_log *l, uint64_t id, const struct ld_shared_place *after,
+                                        size_t bytes, ld_shared_take_fn fn, void *arg, struct ld_message *why)
+{
+    n_readings += after->generation == LD_ANY_GENERATION && after->seq == 0;
+    return is_read_away ? LD_SHARED_DOWN : usual->read(l, id, after, bytes, fn, arg, why);
+}
+
+static void begin_counting(void)
+{
+    usual = shared.base.ops;
+    counting = *usual;
+    counting.read = read_and_count;
+    shared.base.ops = &counting;
+    n_readings = 0;
+}
+
+static void end_counting(void)
+{
+    shared.base.ops = usual;
+    is_read_away = false;
+}
+
+/* As a server of another version rewrites it: the line's type is one that nobody here knows, or is known again. */
+static void rename_type(uint64_t seq, const char *from, const char *to)
+{
+    struct kbt_shared_tenant *s = the_tenant();
+    unsigned char hash[LD_CHAIN_BYTES] = {0};
+
+    for (size_t i = 0; i < s->n; i++) {
+        struct kbt_shared_batch *b = &s->batch[i];
+        if (b->at.seq == seq) {
+            char *at = strstr(b->body, from);
+            ck_assert(b->n == 1 && at != NULL && strlen(from) == strlen(to));
+            memcpy(at, to, strlen(to));
+        }
+        ld_chain(hash, hash, b->body, b->n_body);
+        memcpy(b->at.hash, hash, sizeof hash);
+    }
+    s->generation = s->rewritten = ++shared.generation;
+}
+
+static void expect_unread(int i, uint64_t line)
+{
+    struct ld_op *op = observation(i, 3);
+    char word[64];
+
+    follow(i);
+    ck_assert_int_eq(settle_op(node[i].t, op), 503);
+    snprintf(word, sizeof word, "laplacectl repair t --drop %llu", (unsigned long long)line);
+    ck_assert_msg(strstr(op->problem->detail, word) != NULL && strstr(op->problem->detail, "event") != NULL, "%s",
+                  op->problem->detail);
+    ld_op_free(op);
+}
+
+START_TEST(a_line_that_cannot_be_read_is_named_and_read_once)
+{
+    struct ld_problem p;
+
+    begin(44, CONFIGURATION);
+    fill(0, MANY);
+    const uint64_t line = write_lines(bad, 1);
+    for (int i = 0; i < N_NODES; i++)
+        follow(i);
+    rename_type(line, "\"observed\"", "\"obserfed\"");
+    begin_counting();
+    for (int n = 0; n < 5; n++)
+        expect_unread(0, line);
+    ck_assert_uint_eq(n_readings, 1);
+    ck_assert_int_eq(drop(line, &p), 200);
+    end_counting();
+    open_all();
+    fill(MANY, 10);
+    compare_nodes();
+    end();
+}
+END_TEST
+
+/* 0: the copy is there, and cannot be renewed; 1: it has gone; 2: and the log is away when it is to be read. */
+START_TEST(a_line_that_cannot_be_read_leaves_a_tenant_read_only)
+{
+    struct ld_message why;
+    struct ld_problem p;
+    const char *fault;
+
+    begin(45, CONFIGURATION);
+    fill(0, MANY);
+    const uint64_t line = write_lines(bad, 3) + 1;
+    the_tenant()->generation = the_tenant()->rewritten = shared.generation = 1;
+    ld_tenant_release(node[2].t);
+    ck_assert_int_eq(ld_tenant_open(&node[2].t, &node[2].world, "t", NULL, &why), LD_STORE_CORRUPT);
+    node[2].t = NULL;
+    ck_assert_int_eq(repair_copy(2, LD_REPAIR_READ_ONLY, line, &p), 200);
+    rename_type(line, "\"observed\"", "\"obserfed\"");
+    ck_assert_uint_eq(ld_tenant_renew_closed(&node[2].world, "t"), 1);
+    if (_i > 0)
+        ld_folder_remove_copy(node[2].dir, "t");
+    if (_i == 2)
+        begin_counting(), is_read_away = true;
+    for (int n = 0; n < 2; n++) {
+        const int rc = ld_tenant_open(&node[2].t, &node[2].world, "t", NULL, &why);
+        ck_assert_int_eq(rc, _i == 0 ? LD_STORE_OK : LD_STORE_IO);
+        ck_assert(_i > 0 || ld_tenant_read_only(node[2].t, &fault) == line);
+        ck_assert(fixture_has_file(&node[2], "tenants/t.readonly"));
+        if (_i == 0)
+            ld_tenant_release(node[2].t);
+        node[2].t = NULL;
+    }
+    if (_i == 2)
+        end_counting();
+    ck_assert_int_eq(drop(line, &p), 200);
+    ck_assert_uint_eq(ld_tenant_renew_closed(&node[2].world, "t"), shared.generation);
+    open_node(2, NULL);
+    ck_assert_uint_eq(ld_tenant_read_only(node[2].t, &fault), 0);
+    ck_assert(!fixture_has_file(&node[2], "tenants/t.readonly"));
+    open_all();
+    fill(MANY, 10);
+    compare_nodes();
+    end();
+}
+END_TEST
+
 START_TEST(what_is_not_there_is_told)
 {
     struct ld_problem p;
@@ -298,5 +426,6 @@ int main(void)
     return KBT_RUN_TIMES("drop_shared", 60, {a_line_that_no_fold_takes_is_dropped_for_all_servers, 5},
                          {one_faulty_line_after_the_other_is_named, 1},
                          {a_server_whose_copy_has_the_line_is_read_only_until_it_is_dropped, 2},
-                         {what_is_not_there_is_told, 1});
+                         {a_line_that_cannot_be_read_is_named_and_read_once, 1},
+                         {a_line_that_cannot_be_read_leaves_a_tenant_read_only, 3}, {what_is_not_there_is_told, 1});
 }

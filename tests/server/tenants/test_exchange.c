@@ -122,7 +122,7 @@ static void expect_rate(struct server *s)
     ck_assert(is_own && rate.rate == 17 && rate.burst == 34);
 }
 
-START_TEST(whoever_asks_meanwhile_is_told_to_ask_again_and_finds_the_other)
+START_TEST(whoever_asks_meanwhileis_told_to_ask_again_and_finds_the_other)
 {
     struct ld_problem p;
     const uint64_t want = begin(), was = digest(&b);
@@ -199,9 +199,87 @@ START_TEST(a_tenant_that_is_gone_is_nobodys_to_exchange)
 }
 END_TEST
 
+/* ---- while it is opened -------------------------------------------------------------------------------------------
+ */
+
+static const struct ld_shared_ops *usual;
+static struct ld_shared_ops meddling;
+static bool is_armed, is_early, is_told;
+
+/* Of the opening: the tenant is exchanged before the log is asked for it, or behind that. */
+static enum ld_shared_rc find_and_exchange(struct ld_shared_log *l, const char *name, bool is_made,
+                                           struct ld_shared_tenant *out, bool *is_new, struct ld_message *why)
+{
+    struct ld_problem p;
+    enum ld_shared_rc rc = LD_SHARED_OK;
+
+    if (!is_armed)
+        return usual->find(l, name, is_made, out, is_new, why);
+    is_armed = false;
+    if (!is_early)
+        rc = usual->find(l, name, is_made, out, is_new, why);
+    ck_assert_int_eq(replace(&a, &p), 204);
+    if (is_told)
+        ck_assert(ld_tenants_poll(b.tenants));
+    return is_early ? usual->find(l, name, is_made, out, is_new, why) : rc;
+}
+
+/* 0, 1: this server hears of it meanwhile; 2: it does not. */
+START_TEST(whoever_waits_for_its_opening_is_told_to_ask_again)
+{
+    struct ld_problem p;
+    const uint64_t want = begin();
+
+    ld_tenants_close(b.tenants);
+    begin_server(&b, "b");
+    for (int i = 0; i < 2; i++)
+        ck_assert(ld_tenants_poll(b.tenants));
+    usual = shared.base.ops;
+    meddling = *usual;
+    meddling.find = find_and_exchange;
+    shared.base.ops = &meddling;
+    is_armed = true;
+    is_early = _i == 0;
+    is_told = _i < 2;
+    ld_problem_init(&p);
+    ck_assert_ptr_null(ld_tenants_get(b.tenants, "shop", &p));
+    ck_assert_msg(p.status == 503 && strstr(p.detail, "ask again") != NULL, "%d %s", p.status, p.detail);
+    ck_assert(!is_armed);
+    shared.base.ops = usual;
+    for (int i = 0; i < 2; i++)
+        ck_assert(ld_tenants_poll(b.tenants));
+    ck_assert_uint_eq(digest(&b), want);
+    end();
+}
+END_TEST
+
+/* Between the look for the number and the limits. */
+START_TEST(limits_that_are_set_meanwhile_are_those_of_the_other)
+{
+    const struct ld_rate rate = {.rate = 23, .burst = 46};
+    struct ld_problem p;
+
+    (void)begin();
+    usual = shared.base.ops;
+    meddling = *usual;
+    meddling.find = find_and_exchange;
+    shared.base.ops = &meddling;
+    is_armed = true;
+    is_early = is_told = false;
+    ld_problem_init(&p);
+    ld_tenants_set_rate(b.tenants, "shop", _i == 0 ? &rate : NULL, &p);
+    ck_assert_msg(p.status == 0 && !is_armed, "%d %s", p.status, p.detail);
+    shared.base.ops = usual;
+    const struct kbt_shared_tenant *t = kbt_shared_log_tenant(&shared, "shop");
+    ck_assert(t->has_rate == (_i == 0) && (_i > 0 || t->rate.rate == 23));
+    end();
+}
+END_TEST
+
 int main(void)
 {
-    return KBT_RUN_TIMES("exchange", 60, {whoever_asks_meanwhile_is_told_to_ask_again_and_finds_the_other, 1},
-                         {an_exchange_is_there_whole_or_not_at_all, 4},
-                         {a_tenant_that_is_gone_is_nobodys_to_exchange, 1});
+    return KBT_RUN_TIMES(
+        "exchange", 60, {whoever_asks_meanwhileis_told_to_ask_again_and_finds_the_other, 1},
+        {an_exchange_is_there_whole_or_not_at_all, 4}, {whoever_waits_for_its_opening_is_told_to_ask_again, 3},
+        {limits_that_are_set_meanwhile_are_those_of_the_other, 2}, {a_tenant_that_is_gone_is_nobodys_to_exchange, 1});
 }
