@@ -142,8 +142,8 @@ struct reading {
     bool is_whole;
 };
 
-/* A key that was good for the name before another tenant took its place, with its keys, and before that is seen here.
- */
+/* The name's keys went to the tenant that took its place. Until this server sees that tenant, a key that was good for
+ * the name stays good. */
 static bool is_handed_over(const struct reading *r, const struct ld_key *key)
 {
     pthread_mutex_lock(&r->k->change_lock);

@@ -13,6 +13,14 @@ def database(tmp_path_factory):
 
 
 @pytest.fixture
+def own(tmp_path_factory):
+    """A log of a test's own: for servers that die, since a server's name is no other's of the same log, and for keys, which all its servers have."""
+    with pg.Cluster(tmp_path_factory.mktemp("own"), 1) as cluster:
+        init(cluster.url)
+        yield cluster
+
+
+@pytest.fixture
 def mortal(tmp_path_factory):
     """A log of a test's own, whose primary may die: the others' is not to."""
     with pg.Cluster(tmp_path_factory.mktemp("mortal"), 2) as cluster:

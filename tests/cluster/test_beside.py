@@ -9,18 +9,10 @@ import pytest
 import requests
 
 import pg
-from servers import Servers, at_once, ctl, events_of, init, log_of, settle, wait_for
+from servers import Servers, at_once, ctl, events_of, log_of, settle, wait_for
 from harness import NDJSON, Client, Server
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
-
-
-@pytest.fixture
-def own(tmp_path_factory):
-    """For servers that die: a server's name is no other's of the same log."""
-    with pg.Cluster(tmp_path_factory.mktemp("own"), 1) as cluster:
-        init(cluster.url)
-        yield cluster
 
 
 @pytest.fixture

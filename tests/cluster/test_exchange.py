@@ -8,19 +8,11 @@ import requests
 
 import pg
 from harness import Client, Server
-from servers import Servers, at_once, ctl, events_of, init, log_of, settle, wait_for
+from servers import Servers, at_once, ctl, events_of, log_of, settle, wait_for
 
 pytestmark = pytest.mark.skipif(pg.programs() is None, reason="PostgreSQL is not installed")
 OCTETS = "application/octet-stream"
 MODEL = "/personalizer/v1.1-preview.3/model"
-
-
-@pytest.fixture
-def own(tmp_path_factory):
-    """Keys are of all servers of a log, and servers die here."""
-    with pg.Cluster(tmp_path_factory.mktemp("own"), 1) as cluster:
-        init(cluster.url)
-        yield cluster
 
 
 @pytest.fixture

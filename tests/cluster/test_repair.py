@@ -182,6 +182,12 @@ def spoil(database, name, log):
     return first
 
 
+def rewrite_elsewhere(primary, name):
+    """What a server leaves that has rewritten lines of the tenant, as an erasure does."""
+    primary.sql("UPDATE laplaced.generation SET number = number + 1")
+    primary.sql(f"UPDATE laplaced.tenant SET (generation, rewritten) = (SELECT number, number FROM laplaced.generation) WHERE name = '{name}'")
+
+
 def rewrite_unreadably(database, name, line):
     """The line gets a type that no server here knows, as a server of another version may rewrite it. The number of the rewriting."""
     primary = database.primary
@@ -278,8 +284,7 @@ def test_a_server_that_cannot_open_the_tenant_serves_what_was_before_the_line(ha
     stuck(b, name, line)
     a.server.kill()
     primary = database.primary
-    primary.sql("UPDATE laplaced.generation SET number = number + 1")
-    primary.sql(f"UPDATE laplaced.tenant SET (generation, rewritten) = (SELECT number, number FROM laplaced.generation) WHERE name = '{name}'")
+    rewrite_elsewhere(primary, name)
     a.server.start()
     wait_for(lambda: is_ready(a))
     assert f"event {line} was refused" in wait_for(lambda: (r := a.call("GET", f"/tenants/{name}", expect=(500, 503))).status == 500 and r).json["detail"]
@@ -317,15 +322,13 @@ def test_a_user_is_erased_at_a_server_that_is_read_only_too(hasty, database):
     stuck(b, name, line)
     a.server.kill()
     primary = database.primary
-    primary.sql("UPDATE laplaced.generation SET number = number + 1")
-    primary.sql(f"UPDATE laplaced.tenant SET (generation, rewritten) = (SELECT number, number FROM laplaced.generation) WHERE name = '{name}'")
+    rewrite_elsewhere(primary, name)
     a.server.start()
     wait_for(lambda: is_ready(a))
     wait_for(lambda: a.call("GET", f"/tenants/{name}", expect=(500, 503)).status == 500)
     ctl("repair", name, "--read-only", str(line), LAPLACED_URL=a.server.url)
     assert a.call("GET", f"/tenants/{name}").json["read_only"]["seq"] == line
-    primary.sql("UPDATE laplaced.generation SET number = number + 1")  # a rewriting of a server that takes the line
-    primary.sql(f"UPDATE laplaced.tenant SET (generation, rewritten) = (SELECT number, number FROM laplaced.generation) WHERE name = '{name}'")
+    rewrite_elsewhere(primary, name)  # by a server that takes the line
     number = int(primary.sql("SELECT number FROM laplaced.generation"))
     wait_for(lambda: int(primary.sql("SELECT generation FROM laplaced.node WHERE name = 'a'")) == number, what="the word that nothing old is left")
     assert a.call("GET", f"/tenants/{name}").json["read_only"]["seq"] == line
@@ -341,8 +344,7 @@ def test_a_line_that_cannot_be_read_leaves_a_server_read_only_with_its_copy(hast
     stuck(b, name, line)
     a.server.kill()
     primary = database.primary
-    primary.sql("UPDATE laplaced.generation SET number = number + 1")
-    primary.sql(f"UPDATE laplaced.tenant SET (generation, rewritten) = (SELECT number, number FROM laplaced.generation) WHERE name = '{name}'")
+    rewrite_elsewhere(primary, name)
     a.server.start()
     wait_for(lambda: is_ready(a))
     wait_for(lambda: a.call("GET", f"/tenants/{name}", expect=(500, 503)).status == 500)

@@ -92,8 +92,13 @@ def examples(schema, key="x"):
         return [array_example(schema, key)]
     if name_of(schema) == "Moment":  # a time; what a key is called says which comes first
         return [f"20{40 + len(key)}-11-22T09:00:00{end}" for end in ("Z", ".500Z")]
-    named = f"/{key}" if plain.get("pattern", "").startswith("^(/") else key  # a JSON pointer
+    named = f"/{key}" if is_pointer(plain) else key
     return [{"string": named, "boolean": True, "null": None}.get(kinds[0], number_inside(plain))] + [None] * ("null" in kinds)
+
+
+def is_pointer(plain):
+    """A text that is a JSON pointer."""
+    return plain.get("pattern", "").startswith("^(/")
 
 
 def is_map(plain):
@@ -144,7 +149,7 @@ def numbers(plain):
 def strings(plain):
     most, pattern = plain["x-maxBytes"], re.compile(plain.get("pattern", ""))
     yield "", plain["minLength"] == 0
-    longest = "x" * most if not pattern.pattern.startswith("^(/") else "/" + "x" * (most - 1)
+    longest = "/" + "x" * (most - 1) if is_pointer(plain) else "x" * most
     yield from ((longest, True), (longest + "x", False))
     yield from ((text, bool(pattern.search(text))) for text in ("é" * (most // 2), ".x", "x.Y_9-"))
     yield "é" * (most // 2) + "x" * (most % 2 + 1), False
